@@ -1,0 +1,2 @@
+//! isopace: the public Rust API.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Language models on isopace.
+#![forbid(unsafe_code)]
