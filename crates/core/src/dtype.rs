@@ -146,7 +146,7 @@ impl fmt::Display for Dtype {
 }
 
 /// A Rust type that is the element of exactly one [`Dtype`].
-pub trait Element: bytemuck::NoUninit + bytemuck::AnyBitPattern + Send + Sync + 'static {
+pub trait Element: bytemuck::Pod + Send + Sync {
     /// The dtype whose element this is.
     const DTYPE: Dtype;
 }

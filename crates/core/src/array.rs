@@ -1,0 +1,273 @@
+//! Arrays: handles on lazy nodes.
+//!
+//! A node is Lazy, Scheduled, Ready or Failed and only moves forward. A Ready node has dropped its
+//! inputs. Lazy nodes move on under the runtime's claim lock alone (`runtime.rs` upholds this).
+
+use crate::aval::Aval;
+use crate::backend::Value;
+use crate::error::{Error, Result};
+use crate::op::Op;
+use crate::runtime::Run;
+use crate::scalar::Scalar;
+use crate::shape::Shape;
+use crate::{Dtype, Element, bail, err, runtime};
+use parking_lot::Mutex;
+use smallvec::{SmallVec, smallvec};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) type Inputs = SmallVec<[Array; 3]>;
+pub(crate) type Scalars = SmallVec<[Scalar; 2]>;
+pub(crate) type Avals = SmallVec<[Aval; 1]>;
+pub(crate) type Values = SmallVec<[Value; 1]>;
+
+/// An n-dimensional array whose elements are computed when they are first needed.
+///
+/// Cloning is cheap and shares the array. Operations build new arrays and return `Result`; nothing is
+/// computed before [`Array::eval`] or a method that reads elements. Arrays may be used from any thread.
+#[derive(Clone)]
+pub struct Array {
+    pub(crate) node: Arc<Node>,
+    pub(crate) out: u32,
+}
+
+pub(crate) struct Node {
+    pub(crate) op: Op,
+    pub(crate) scalars: Scalars,
+    pub(crate) avals: Avals,
+    /// Order of creation; tells what existed before a trace began.
+    pub(crate) id: u64,
+    /// Epoch (high half) and index (low half) of the last walk; guarded by the claim lock.
+    pub(crate) mark: AtomicU64,
+    pub(crate) state: Mutex<State>,
+}
+
+pub(crate) enum State {
+    Lazy(Inputs),
+    Scheduled(Arc<Run>),
+    Ready(Values),
+    Failed(Error),
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// The id that the next node gets, at least.
+pub(crate) fn next_id() -> u64 {
+    NEXT_ID.load(Ordering::Relaxed)
+}
+
+impl Node {
+    fn new(op: Op, scalars: Scalars, avals: Avals, state: State) -> Arc<Node> {
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Node { op, scalars, avals, id, mark: AtomicU64::new(0), state: Mutex::new(state) })
+    }
+}
+
+impl Drop for Node {
+    /// Drops chains of lazy nodes without recursion.
+    fn drop(&mut self) {
+        let State::Lazy(inputs) = self.state.get_mut() else { return };
+        if inputs.is_empty() {
+            return;
+        }
+        let mut stack: Vec<Array> = std::mem::take(inputs).into_iter().collect();
+        while let Some(a) = stack.pop() {
+            if let Some(mut node) = Arc::into_inner(a.node)
+                && let State::Lazy(inputs) = node.state.get_mut()
+            {
+                stack.extend(std::mem::take(inputs));
+            }
+        }
+    }
+}
+
+impl Array {
+    /// A lazy node with one result.
+    pub(crate) fn lazy(op: Op, inputs: Inputs, scalars: Scalars, aval: Aval) -> Array {
+        Array { node: Node::new(op, scalars, smallvec![aval], State::Lazy(inputs)), out: 0 }
+    }
+
+    /// A lazy node with several results.
+    pub(crate) fn lazy_many(op: Op, inputs: Inputs, scalars: Scalars, avals: Avals) -> SmallVec<[Array; 4]> {
+        let n = avals.len() as u32;
+        let node = Node::new(op, scalars, avals, State::Lazy(inputs));
+        (0..n).map(|out| Array { node: node.clone(), out }).collect()
+    }
+
+    /// A computed array.
+    pub fn ready(value: Value, dtype: Dtype) -> Array {
+        let aval = Aval::new(value.layout.shape.clone(), dtype);
+        Array {
+            node: Node::new(Op::Contiguous, smallvec![], smallvec![aval], State::Ready(smallvec![value])),
+            out: 0,
+        }
+    }
+
+    /// An array of these elements in row-major order.
+    ///
+    /// # Errors
+    /// `Shape` when the count does not fit the shape, `OutOfMemory`, or `Device` before a device is set.
+    ///
+    /// ```
+    /// # isopace_core::reference::init();
+    /// use isopace_core::Array;
+    /// let a = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
+    /// assert_eq!(a.shape().to_vec(), [2, 2]);
+    /// # Ok::<(), isopace_core::Error>(())
+    /// ```
+    pub fn from_slice<T: Element>(data: &[T], shape: impl Into<Shape>) -> Result<Array> {
+        Array::from_bytes(bytemuck::cast_slice(data), shape, T::DTYPE)
+    }
+
+    /// An array of elements given as their bytes, in row-major order. A bool is one byte, 0 or 1.
+    ///
+    /// # Errors
+    /// As [`Array::from_slice`].
+    pub fn from_bytes(bytes: &[u8], shape: impl Into<Shape>, dtype: Dtype) -> Result<Array> {
+        let aval = Aval::new(shape.into().checked("array")?, dtype);
+        if aval.nbytes() != bytes.len() {
+            bail!(
+                Shape,
+                "[array] {} bytes do not fill shape {:?} of {dtype}, which takes {}",
+                bytes.len(),
+                aval.shape,
+                aval.nbytes()
+            );
+        }
+        let buffer = runtime::backend()?.upload(bytes)?;
+        Ok(Array::ready(Value::contiguous(buffer, &aval), dtype))
+    }
+
+    pub(crate) fn aval(&self) -> &Aval {
+        &self.node.avals[self.out as usize]
+    }
+
+    /// Extents, outermost first.
+    pub fn shape(&self) -> &Shape {
+        &self.aval().shape
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> Dtype {
+        self.aval().dtype
+    }
+
+    /// Number of axes.
+    pub fn ndim(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// Number of elements.
+    pub fn size(&self) -> usize {
+        self.shape().elems()
+    }
+
+    /// Bytes of the elements.
+    pub fn nbytes(&self) -> usize {
+        self.aval().nbytes()
+    }
+
+    /// Extent of an axis, which may count from the end.
+    ///
+    /// # Errors
+    /// `Axis` when there is no such axis.
+    pub fn dim(&self, axis: i64) -> Result<usize> {
+        Ok(self.shape()[crate::shape::axis(axis, self.ndim(), "dim")?])
+    }
+
+    /// True when the elements are computed.
+    pub fn is_ready(&self) -> bool {
+        matches!(*self.node.state.lock(), State::Ready(_))
+    }
+
+    /// True when both are the same array, not only equal.
+    pub fn same(&self, other: &Array) -> bool {
+        Arc::ptr_eq(&self.node, &other.node) && self.out == other.out
+    }
+
+    /// Computes the elements.
+    ///
+    /// # Errors
+    /// Whatever a step that it depends on ran into, every time it is asked.
+    pub fn eval(&self) -> Result<()> {
+        runtime::eval(std::slice::from_ref(self))
+    }
+
+    /// The value, after evaluating.
+    ///
+    /// # Errors
+    /// As [`Array::eval`].
+    pub fn value(&self) -> Result<Value> {
+        if let State::Ready(v) = &*self.node.state.lock() {
+            return Ok(v[self.out as usize].clone());
+        }
+        self.eval()?;
+        match &*self.node.state.lock() {
+            State::Ready(v) => Ok(v[self.out as usize].clone()),
+            State::Failed(e) => Err(e.clone()),
+            _ => Err(err!(Internal, "[eval] the array is not ready after evaluation")),
+        }
+    }
+
+    /// The bytes of the elements in row-major order, after evaluating.
+    ///
+    /// # Errors
+    /// As [`Array::eval`].
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let value = self.value()?;
+        let mut out = vec![0; self.nbytes()];
+        runtime::backend()?.download(&value, self.dtype(), &mut out)?;
+        Ok(out)
+    }
+
+    /// The elements in row-major order, after evaluating.
+    ///
+    /// # Errors
+    /// `Dtype` when `T` is not the element type; as [`Array::eval`].
+    ///
+    /// ```
+    /// # isopace_core::reference::init();
+    /// use isopace_core::Array;
+    /// let a = Array::from_slice(&[1i32, 2, 3], [3])?;
+    /// assert_eq!(a.add(&a)?.to_vec::<i32>()?, [2, 4, 6]);
+    /// # Ok::<(), isopace_core::Error>(())
+    /// ```
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        if T::DTYPE != self.dtype() {
+            bail!(Dtype, "[to_vec] the array is {}, asked for {}", self.dtype(), T::DTYPE);
+        }
+        let value = self.value()?;
+        let mut out = vec![T::zeroed(); self.size()];
+        runtime::backend()?.download(&value, self.dtype(), cast_bytes_mut(&mut out))?;
+        Ok(out)
+    }
+
+    /// The one element.
+    ///
+    /// # Errors
+    /// `Shape` unless there is exactly one element; as [`Array::to_vec`].
+    pub fn item<T: Element>(&self) -> Result<T> {
+        if self.size() != 1 {
+            bail!(Shape, "[item] shape {:?} has {} elements; accepted: one", self.shape(), self.size());
+        }
+        Ok(self.to_vec::<T>()?[0])
+    }
+}
+
+/// `Element` types have no padding and accept any bytes, which is what the two bounds say.
+fn cast_bytes_mut<T: Element>(s: &mut [T]) -> &mut [u8] {
+    bytemuck::cast_slice_mut::<T, u8>(s)
+}
+
+impl fmt::Debug for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &*self.node.state.lock() {
+            State::Lazy(_) => "lazy ",
+            State::Scheduled(_) => "scheduled ",
+            State::Ready(_) => "",
+            State::Failed(_) => "failed ",
+        };
+        write!(f, "{state}{} {:?}", self.node.op.name(), self.aval())
+    }
+}

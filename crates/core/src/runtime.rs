@@ -1,0 +1,627 @@
+//! The runtime: the device, the stream, and evaluation.
+//!
+//! `eval` walks the pending graph from its roots, claims the lazy nodes it finds under one short
+//! lock, finds or lowers the plan for the graph's structure, binds it and runs it. Invariants:
+//!
+//! - A node goes from Lazy to Scheduled only under the claim lock, and its inputs move into the run.
+//! - No lock is held while a plan runs or is lowered.
+//! - Nodes that someone outside the claimed graph holds become outputs of the plan.
+
+use crate::array::{Array, Inputs, Node, State, Values};
+use crate::backend::{Backend, Memory, MemorySetting};
+use crate::error::Result;
+use crate::graph::{Graph, GraphNode, Ref};
+use crate::lower::lower;
+use crate::number::Number;
+use crate::op::Op;
+use crate::plan::{Outcome, Plan};
+use crate::{bail, err};
+use hashbrown::HashTable;
+use parking_lot::{Condvar, Mutex};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+static BACKEND: OnceLock<Arc<dyn Backend>> = OnceLock::new();
+static CLAIM: Mutex<u32> = Mutex::new(0);
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static TIMING: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static KERNEL_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Sets the device that arrays live on. The first call wins; later ones change nothing.
+pub fn init(backend: Arc<dyn Backend>) {
+    let _ = BACKEND.set(backend);
+}
+
+/// The device.
+///
+/// # Errors
+/// `Device` before [`init`].
+pub fn backend() -> Result<&'static Arc<dyn Backend>> {
+    BACKEND
+        .get()
+        .ok_or_else(|| err!(Device, "[runtime] no device is set; call isopace::init() once at the start"))
+}
+
+/// Memory counters of the device.
+pub fn memory() -> Result<Memory> {
+    Ok(backend()?.memory())
+}
+
+/// Changes a memory setting and returns what it was.
+pub fn set_memory(setting: MemorySetting) -> Result<usize> {
+    Ok(backend()?.set_memory(setting))
+}
+
+/// Makes evaluations under way stop with an error before their next step (Ctrl-C).
+pub fn interrupt() {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// Takes back [`interrupt`].
+pub fn clear_interrupt() {
+    INTERRUPTED.store(false, Ordering::Relaxed);
+}
+
+/// Switches the clock around kernels on or off; see [`kernel_ns`].
+pub fn time_kernels(on: bool) {
+    TIMING.store(on, Ordering::Relaxed);
+}
+
+/// Nanoseconds this thread has spent in kernels while [`time_kernels`] was on.
+pub fn kernel_ns() -> u64 {
+    KERNEL_NS.get()
+}
+
+/// Runs a kernel, unless interrupted, on the clock if that is on.
+pub(crate) fn timed(f: impl FnOnce() -> Result<()>) -> Result<()> {
+    if INTERRUPTED.load(Ordering::Relaxed) {
+        bail!(Device, "[eval] interrupted");
+    }
+    if !TIMING.load(Ordering::Relaxed) {
+        return f();
+    }
+    let start = Instant::now();
+    let r = f();
+    KERNEL_NS.set(KERNEL_NS.get() + start.elapsed().as_nanos() as u64);
+    r
+}
+
+/// One evaluation that claimed nodes; others wait on it.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    done: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Run {
+    fn wait(&self) {
+        let mut done = self.done.lock();
+        while !*done {
+            self.wake.wait(&mut done);
+        }
+    }
+
+    fn finish(&self) {
+        *self.done.lock() = true;
+        self.wake.notify_all();
+    }
+}
+
+/// A claimed graph with its plan, waiting for its turn.
+struct Task {
+    run: Arc<Run>,
+    plan: Result<Arc<Plan>>,
+    leaves: Vec<Array>,
+    cells: SmallVec<[Number; 4]>,
+    held: Vec<Arc<Node>>,
+}
+
+/// Computes the arrays and whatever pending arrays they depend on, and waits.
+///
+/// # Errors
+/// `Trace` inside a function being compiled; the error of the step that failed, for the first of the
+/// arrays that depends on one.
+pub fn eval(arrays: &[Array]) -> Result<()> {
+    if let Some(task) = claim(arrays)? {
+        stream().run(task);
+    }
+    for a in arrays {
+        settle(a)?;
+    }
+    Ok(())
+}
+
+/// Starts computing the arrays on the stream's thread and returns. Errors show when one is read.
+///
+/// # Errors
+/// `Trace` inside a function being compiled.
+pub fn async_eval(arrays: &[Array]) -> Result<()> {
+    if let Some(task) = claim(arrays)? {
+        stream().enqueue(task);
+    }
+    Ok(())
+}
+
+/// Waits for everything enqueued.
+pub fn synchronize() {
+    stream().drain();
+}
+
+/// Waits until the array is computed by whoever claimed it.
+fn settle(a: &Array) -> Result<()> {
+    let run = match &*a.node.state.lock() {
+        State::Ready(_) => return Ok(()),
+        State::Failed(e) => return Err(e.clone()),
+        State::Scheduled(run) => run.clone(),
+        State::Lazy(_) => bail!(Internal, "[eval] {} was not claimed", a.node.op.name()),
+    };
+    run.wait();
+    match &*a.node.state.lock() {
+        State::Failed(e) => Err(e.clone()),
+        _ => Ok(()),
+    }
+}
+
+/// A pending node while its graph is claimed.
+struct Pending {
+    node: Arc<Node>,
+    inputs: Inputs,
+    refs: SmallVec<[Ref; 3]>,
+    /// References from inside the claimed graph.
+    inner: usize,
+}
+
+#[derive(Default)]
+struct Walk {
+    pending: Vec<Pending>,
+    leaves: Vec<Array>,
+    epoch: u32,
+}
+
+fn claim(arrays: &[Array]) -> Result<Option<Task>> {
+    if arrays.iter().all(|a| !matches!(*a.node.state.lock(), State::Lazy(_))) {
+        return Ok(None);
+    }
+    let backend = backend()?;
+    let run = Arc::new(Run::default());
+    let mut epoch = CLAIM.lock();
+    *epoch = epoch.wrapping_add(1).max(1);
+    let mut walk = Walk { epoch: *epoch, ..Walk::default() };
+    if let Err(e) = walk.visit(arrays, &run) {
+        walk.give_back();
+        return Err(e);
+    }
+    if walk.pending.is_empty() {
+        return Ok(None);
+    }
+    let cells = match walk.cells() {
+        Ok(cells) => cells,
+        Err(e) => {
+            walk.give_back();
+            return Err(e);
+        }
+    };
+    let held: Vec<bool> = walk.pending.iter().map(|p| Arc::strong_count(&p.node) > 1 + p.inner).collect();
+    drop(epoch);
+
+    let plan = plans().find(&walk, &held, &**backend);
+    let mut task = Task { run, plan, leaves: walk.leaves, cells, held: Vec::new() };
+    for (p, held) in walk.pending.into_iter().zip(held) {
+        if held {
+            task.held.push(p.node);
+        }
+    }
+    Ok(Some(task))
+}
+
+/// Tells an array's place in the walk that marked it.
+fn mark_of(node: &Node) -> (u32, u32) {
+    let m = node.mark.load(Ordering::Relaxed);
+    ((m >> 32) as u32, m as u32)
+}
+
+const LEAF: u32 = 1 << 31;
+
+impl Walk {
+    /// Claims every lazy node the arrays depend on, inputs first.
+    fn visit(&mut self, arrays: &[Array], run: &Arc<Run>) -> Result<()> {
+        // (node, its inputs, how many of them are done)
+        let mut stack: Vec<(Arc<Node>, Inputs, usize)> = Vec::new();
+        for root in arrays {
+            self.enter(root, run, &mut stack)?;
+            while let Some((_, inputs, next)) = stack.last_mut() {
+                if *next < inputs.len() {
+                    let a = inputs[*next].clone();
+                    *next += 1;
+                    if let Err(e) = self.enter(&a, run, &mut stack) {
+                        for (node, inputs, _) in stack {
+                            *node.state.lock() = State::Lazy(inputs);
+                        }
+                        return Err(e);
+                    }
+                } else if let Some((node, inputs, _)) = stack.pop() {
+                    self.leave(node, inputs);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(
+        &mut self,
+        a: &Array,
+        run: &Arc<Run>,
+        stack: &mut Vec<(Arc<Node>, Inputs, usize)>,
+    ) -> Result<()> {
+        if mark_of(&a.node).0 == self.epoch {
+            return Ok(());
+        }
+        let mut state = a.node.state.lock();
+        match &mut *state {
+            State::Lazy(inputs) => {
+                if let Op::Param(_) = a.node.op {
+                    bail!(
+                        Trace,
+                        "[eval] an array was evaluated (item, print, bool, NumPy...) inside a function being compiled; \
+                         its value is not known while compile traces; move the read outside, or branch with where"
+                    );
+                }
+                let inputs = std::mem::take(inputs);
+                *state = State::Scheduled(run.clone());
+                drop(state);
+                // The final mark is set when the node is left; this one ends repeated entry.
+                a.node.mark.store((self.epoch as u64) << 32, Ordering::Relaxed);
+                stack.push((a.node.clone(), inputs, 0));
+            }
+            _ => {
+                let mark = (self.epoch as u64) << 32 | (LEAF | self.leaves.len() as u32) as u64;
+                a.node.mark.store(mark, Ordering::Relaxed);
+                drop(state);
+                for out in 0..a.node.avals.len() as u32 {
+                    self.leaves.push(Array { node: a.node.clone(), out });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, node: Arc<Node>, inputs: Inputs) {
+        let mut refs = SmallVec::new();
+        for a in &inputs {
+            let index = mark_of(&a.node).1;
+            if index & LEAF != 0 {
+                refs.push(Ref::Input((index & !LEAF) + a.out));
+            } else {
+                refs.push(Ref::Node(index, a.out));
+                self.pending[index as usize].inner += 1;
+            }
+        }
+        node.mark.store((self.epoch as u64) << 32 | self.pending.len() as u64, Ordering::Relaxed);
+        self.pending.push(Pending { node, inputs, refs, inner: 0 });
+    }
+
+    /// The scalars of all nodes. A symbolic one that is needed here and now becomes static.
+    fn cells(&self) -> Result<SmallVec<[Number; 4]>> {
+        self.pending.iter().flat_map(|p| &p.node.scalars).map(|s| s.value("eval")).collect()
+    }
+
+    fn give_back(self) {
+        for p in self.pending {
+            *p.node.state.lock() = State::Lazy(p.inputs);
+        }
+    }
+
+    fn hash(&self, held: &[bool]) -> u64 {
+        let mut h = hasher().build_hasher();
+        for (p, held) in self.pending.iter().zip(held) {
+            p.node.op.hash(&mut h);
+            p.refs.hash(&mut h);
+            p.node.avals.hash(&mut h);
+            h.write_u8(*held as u8 | (p.node.scalars.len() as u8) << 1);
+        }
+        for l in &self.leaves {
+            l.aval().hash(&mut h);
+        }
+        h.finish()
+    }
+
+    fn matches(&self, held: &[bool], e: &Eager) -> bool {
+        e.graph.nodes.len() == self.pending.len()
+            && e.graph.inputs.len() == self.leaves.len()
+            && e.held == held
+            && self.pending.iter().zip(&e.graph.nodes).all(|(p, g)| {
+                p.node.op == g.op
+                    && p.refs == g.ins
+                    && p.node.avals == g.avals
+                    && p.node.scalars.len() == g.cells.len()
+            })
+            && self.leaves.iter().zip(&e.graph.inputs).all(|(l, i)| l.aval() == i)
+    }
+
+    fn graph(&self, held: &[bool]) -> Graph {
+        let mut g =
+            Graph { inputs: self.leaves.iter().map(|l| l.aval().clone()).collect(), ..Graph::default() };
+        for (i, p) in self.pending.iter().enumerate() {
+            let n = p.node.scalars.len() as u32;
+            g.nodes.push(GraphNode {
+                op: p.node.op.clone(),
+                ins: p.refs.clone(),
+                cells: (g.cells..g.cells + n).collect(),
+                avals: p.node.avals.clone(),
+            });
+            g.cells += n;
+            if held[i] {
+                g.outputs.extend((0..p.node.avals.len() as u32).map(|o| Ref::Node(i as u32, o)));
+            }
+        }
+        g
+    }
+}
+
+/// Plans of evaluated graphs, by structure.
+struct EagerPlans {
+    table: Mutex<EagerTable>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+#[derive(Default)]
+struct EagerTable {
+    entries: HashTable<Eager>,
+    clock: u64,
+    nbytes: usize,
+}
+
+struct Eager {
+    hash: u64,
+    used: u64,
+    graph: Graph,
+    held: Vec<bool>,
+    plan: Arc<Plan>,
+}
+
+/// Bounds of the eager plans.
+const EAGER_ENTRIES: usize = 512;
+const EAGER_BYTES: usize = 32 << 20;
+
+/// Counters of the plans kept for evaluated graphs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EagerStats {
+    pub hits: u64,
+    pub misses: u64,
+    pub entries: usize,
+    pub nbytes: usize,
+}
+
+/// Counters of the plans kept for evaluated graphs: at most 512 and 32 MiB, least recently used first.
+pub fn eager_stats() -> EagerStats {
+    let p = plans();
+    let t = p.table.lock();
+    EagerStats {
+        hits: p.hits.load(Ordering::Relaxed),
+        misses: p.misses.load(Ordering::Relaxed),
+        entries: t.entries.len(),
+        nbytes: t.nbytes,
+    }
+}
+
+/// Drops the plans kept for evaluated graphs.
+pub fn clear_eager() {
+    let old = std::mem::take(&mut *plans().table.lock());
+    drop(old);
+}
+
+pub(crate) fn hasher() -> &'static hashbrown::DefaultHashBuilder {
+    static H: OnceLock<hashbrown::DefaultHashBuilder> = OnceLock::new();
+    H.get_or_init(hashbrown::DefaultHashBuilder::default)
+}
+
+fn plans() -> &'static EagerPlans {
+    static P: OnceLock<EagerPlans> = OnceLock::new();
+    P.get_or_init(|| EagerPlans {
+        table: Mutex::default(),
+        hits: AtomicU64::new(0),
+        misses: AtomicU64::new(0),
+    })
+}
+
+impl EagerPlans {
+    fn find(&self, walk: &Walk, held: &[bool], backend: &dyn Backend) -> Result<Arc<Plan>> {
+        let hash = walk.hash(held);
+        {
+            let t = &mut *self.table.lock();
+            t.clock += 1;
+            if let Some(e) = t.entries.find_mut(hash, |e| e.hash == hash && walk.matches(held, e)) {
+                e.used = t.clock;
+                self.hits.fetch_add(1, Ordering::Relaxed);
+                return Ok(e.plan.clone());
+            }
+        }
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        let graph = walk.graph(held);
+        let plan = Arc::new(lower(graph.clone(), Vec::new(), backend, "")?);
+        let size = graph.nbytes() + plan.nbytes();
+        let mut evicted = Vec::new();
+        let t = &mut *self.table.lock();
+        while !t.entries.is_empty() && (t.entries.len() >= EAGER_ENTRIES || t.nbytes + size > EAGER_BYTES) {
+            let (oldest, at) = t.entries.iter().map(|e| (e.used, e.hash)).min().unwrap_or_default();
+            let Ok(e) = t.entries.find_entry(at, |e| e.used == oldest) else { break };
+            let e = e.remove().0;
+            t.nbytes -= e.graph.nbytes() + e.plan.nbytes();
+            evicted.push(e);
+        }
+        t.nbytes += size;
+        t.clock += 1;
+        let entry = Eager { hash, used: t.clock, graph, held: held.to_vec(), plan: plan.clone() };
+        t.entries.insert_unique(hash, entry, |e| e.hash);
+        Ok(plan)
+    }
+}
+
+/// The stream: a first-in first-out queue. `eval` runs on its caller once the queue is empty.
+struct Stream {
+    state: Mutex<StreamState>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct StreamState {
+    queue: VecDeque<Task>,
+    busy: bool,
+    worker: bool,
+}
+
+fn stream() -> &'static Stream {
+    static S: OnceLock<Stream> = OnceLock::new();
+    S.get_or_init(|| Stream { state: Mutex::default(), wake: Condvar::new() })
+}
+
+thread_local! {
+    /// Set while this thread runs a plan: evaluating from inside a plan must not wait for itself.
+    static RUNNING: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Stream {
+    fn run(&self, task: Task) {
+        if RUNNING.get() {
+            return task.execute();
+        }
+        let mut s = self.state.lock();
+        while s.busy || !s.queue.is_empty() {
+            self.wake.wait(&mut s);
+        }
+        s.busy = true;
+        drop(s);
+        RUNNING.set(true);
+        task.execute();
+        RUNNING.set(false);
+        let mut s = self.state.lock();
+        s.busy = false;
+        if s.worker || !s.queue.is_empty() {
+            self.wake.notify_all();
+        } else {
+            self.wake.notify_one();
+        }
+    }
+
+    fn enqueue(&'static self, task: Task) {
+        let mut s = self.state.lock();
+        s.queue.push_back(task);
+        if !s.worker {
+            s.worker = true;
+            let spawned = std::thread::Builder::new().name("isopace-stream".into()).spawn(|| self.work());
+            if spawned.is_err() {
+                // No thread to be had: run what is queued here, in order.
+                s.worker = false;
+                let queue = std::mem::take(&mut s.queue);
+                drop(s);
+                queue.into_iter().for_each(Task::execute);
+                return;
+            }
+        }
+        drop(s);
+        self.wake.notify_all();
+    }
+
+    fn work(&self) {
+        RUNNING.set(true);
+        let mut s = self.state.lock();
+        loop {
+            if s.busy || s.queue.is_empty() {
+                self.wake.wait(&mut s);
+                continue;
+            }
+            if let Some(task) = s.queue.pop_front() {
+                s.busy = true;
+                drop(s);
+                task.execute();
+                s = self.state.lock();
+                s.busy = false;
+                self.wake.notify_all();
+            }
+        }
+    }
+
+    fn drain(&self) {
+        let mut s = self.state.lock();
+        while !RUNNING.get() && (s.busy || !s.queue.is_empty()) {
+            self.wake.wait(&mut s);
+        }
+    }
+}
+
+impl Task {
+    fn execute(self) {
+        let Task { run, plan, leaves, cells, held } = self;
+        let inputs: Vec<Outcome> = leaves.iter().map(leaf).collect();
+        // From here on a buffer that only this run holds is free to be written in place.
+        drop(leaves);
+        let outcomes = match &plan {
+            Ok(plan) => run_guarded(plan, inputs, &cells),
+            Err(e) => Err(e.clone()),
+        };
+        match outcomes {
+            Ok(outcomes) => {
+                let mut outcomes = outcomes.into_iter();
+                for node in held {
+                    let n = node.avals.len();
+                    let result: Result<Values> = outcomes.by_ref().take(n).collect();
+                    finish(&node, result);
+                }
+            }
+            Err(e) => held.into_iter().for_each(|node| finish(&node, Err(e.clone()))),
+        }
+        run.finish();
+    }
+}
+
+/// A panic in a kernel is a bug, but must not leave other threads waiting for ever.
+fn run_guarded(plan: &Plan, inputs: Vec<Outcome>, cells: &[Number]) -> Result<Vec<Outcome>> {
+    let run = std::panic::AssertUnwindSafe(|| plan.run(inputs, cells));
+    std::panic::catch_unwind(run).unwrap_or_else(|p| {
+        let text = p.downcast_ref::<String>().map(|s| s.as_str()).or(p.downcast_ref::<&str>().copied());
+        Err(err!(Internal, "[eval] a kernel panicked: {}", text.unwrap_or("no message")))
+    })
+}
+
+fn finish(node: &Node, result: Result<Values>) {
+    let new = match result {
+        Ok(values) => State::Ready(values),
+        Err(e) => State::Failed(e),
+    };
+    let old = std::mem::replace(&mut *node.state.lock(), new);
+    drop(old);
+}
+
+/// A leaf's value, waiting for the run that makes it.
+fn leaf(a: &Array) -> Outcome {
+    let run = match &*a.node.state.lock() {
+        State::Ready(v) => return Ok(v[a.out as usize].clone()),
+        State::Failed(e) => return Err(e.clone()),
+        State::Scheduled(run) => run.clone(),
+        State::Lazy(_) => return Err(err!(Internal, "[eval] a leaf is lazy")),
+    };
+    run.wait();
+    match &*a.node.state.lock() {
+        State::Ready(v) => Ok(v[a.out as usize].clone()),
+        State::Failed(e) => Err(e.clone()),
+        _ => Err(err!(Internal, "[eval] a leaf did not become ready")),
+    }
+}
+
+/// The plan that evaluating these arrays would run, as text. For explaining; nothing is computed.
+///
+/// # Errors
+/// As [`eval`].
+pub fn explain_plan(arrays: &[Array]) -> Result<String> {
+    let captured = crate::compile::trace::capture(arrays, &[], u64::MAX)?;
+    Ok(lower(captured.graph, Vec::new(), &**backend()?, "")?.to_string())
+}
