@@ -84,11 +84,20 @@ impl Function {
     /// What `trace` returns, and what lowering runs into.
     pub fn call(
         &self,
-        leaves: &Leaves<'_>,
+        mut leaves: Leaves<'_>,
         trace: &mut dyn FnMut(&[Array], &[Scalar]) -> Result<Traced>,
     ) -> Result<Outputs> {
+        match self.hit(&mut leaves) {
+            Some(out) => out,
+            None => self.after_miss(leaves, trace),
+        }
+    }
+
+    /// Answers a call whose plan is there, taking the arrays out of `leaves`. Runs none of the user's
+    /// code and waits for nobody. After `None`, [`Function::after_miss`] must follow.
+    pub fn hit(&self, leaves: &mut Leaves<'_>) -> Option<Result<Outputs>> {
         if let Some(e) = &leaves.failed {
-            return Err(e.clone());
+            return Some(Err(e.clone()));
         }
         let call = CallHash::new(leaves);
         let found = {
@@ -98,11 +107,26 @@ impl Function {
             s.cache.stats.hits += found.is_ok() as u64;
             found
         };
+        found.ok().map(|f| f.call(std::mem::take(&mut leaves.arrays)))
+    }
+
+    /// Traces a call that [`Function::hit`] had no plan for. It may wait for another thread's trace:
+    /// a binding calls it without its interpreter's lock and takes that inside `trace`.
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn after_miss(
+        &self,
+        leaves: Leaves<'_>,
+        trace: &mut dyn FnMut(&[Array], &[Scalar]) -> Result<Traced>,
+    ) -> Result<Outputs> {
+        let call = CallHash::new(&leaves);
+        let found = self.state.lock().cache.find(&leaves, &call);
         let found = match found {
             Ok(found) => found,
-            Err(cause) => self.miss(leaves, &call, cause, trace)?,
+            Err(cause) => self.miss(&leaves, &call, cause, trace)?,
         };
-        found.call(leaves)
+        found.call(leaves.arrays)
     }
 
     fn miss(
@@ -328,7 +352,7 @@ fn stats(c: &Cache) -> Stats {
 
 impl Found {
     /// The call as one lazy node.
-    fn call(self, leaves: &Leaves<'_>) -> Result<Outputs> {
+    fn call(self, arrays: SmallVec<[Array; 8]>) -> Result<Outputs> {
         let v = &self.variant;
         let n_cells = self.cells.len() - v.scalars;
         let scalars = self.cells[n_cells..].iter().map(|&n| n.into()).collect();
@@ -336,7 +360,7 @@ impl Found {
             return Ok(Outputs { arrays: SmallVec::new(), scalars, payload: v.payload.clone() });
         }
         let cells: Scalars = self.cells[..n_cells].iter().map(|&n| n.into()).collect();
-        let mut inputs: Inputs = leaves.arrays.iter().map(|&a| a.clone()).collect();
+        let mut inputs: Inputs = arrays.into_iter().collect();
         let callee: Arc<dyn Callee> = v.plan.clone();
         let op = Op::Call(CallOp(callee));
         let arrays = if v.random {
