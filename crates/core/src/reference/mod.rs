@@ -2,6 +2,7 @@
 //! against it. A step reads its inputs, through whatever layout they have, into row-major
 //! [`tensor::Tensor`]s of wide numbers, computes, and rounds or wraps once to the dtype of the result.
 
+mod blocks;
 mod conv;
 mod elementwise;
 mod index;
@@ -9,6 +10,7 @@ mod linalg;
 mod matmul;
 mod memory;
 mod nn;
+mod quant;
 mod random;
 mod reduce;
 mod scan;
@@ -147,6 +149,15 @@ fn compute(op: &Op, ins: &[Tensor], cells: &[Number], outs: &[Aval]) -> Result<V
         Op::ArgSort(axis) => sort::arg_sort(*axis as usize, &ins[0], out),
         Op::SearchSorted(right) => sort::search_sorted(*right, &ins[0], &ins[1], out)?,
         Op::Matmul => matmul::matmul(&ins[0], &ins[1], out)?,
+        Op::QuantMatmul(q) => quant::quant_matmul(q, ins, out)?,
+        Op::GatherMatmul(g) => quant::gather_matmul(g, ins, out)?,
+        Op::Quantize(group, bits, mode) => return quant::quantize(*group, *bits, *mode, &ins[0], outs),
+        Op::Dequantize(format) => quant::dequantize(*format, ins, out)?,
+        // Packed weights stand here as in the file.
+        Op::PackWeight(_) => ins[0].clone().reshape(out.shape.clone()),
+        Op::QuantTake(format) => quant::take(*format, ins, out)?,
+        Op::ToFp8 => quant::encode_fp8(&ins[0], out),
+        Op::FromFp8 => quant::decode_fp8(&ins[0], out)?,
         Op::Softmax => nn::softmax(&ins[0], out)?,
         Op::RmsNorm => nn::rms_norm(ins, cells[0], out)?,
         Op::LayerNorm => nn::layer_norm(ins, cells[0], out)?,
@@ -155,6 +166,15 @@ fn compute(op: &Op, ins: &[Tensor], cells: &[Number], outs: &[Aval]) -> Result<V
         Op::RandomBits => random::bits(&ins[0], out)?,
         Op::Conv(c) => conv::conv(c, &ins[0], &ins[1], out)?,
         Op::Inverse => linalg::inverse(&ins[0], out)?,
-        _ => bail!(Unsupported, "[{}] the reference interpreter lacks it", op.name()),
+        Op::Param(_)
+        | Op::Reshape
+        | Op::Transpose(_)
+        | Op::Broadcast
+        | Op::Slice(_)
+        | Op::SliceValid(_)
+        | Op::Bitcast
+        | Op::AsStrided(..)
+        | Op::Custom(_)
+        | Op::Call(_) => bail!(Internal, "[{}] is not a step of a device", op.name()),
     }])
 }
