@@ -3,6 +3,7 @@
 //! [`tensor::Tensor`]s of wide numbers, computes, and rounds or wraps once to the dtype of the result.
 
 mod blocks;
+mod codes;
 mod conv;
 mod elementwise;
 mod index;
