@@ -2,8 +2,8 @@
 
 use super::Spec;
 use super::packed::{Sizes, TILE};
-use super::tile::{PANEL, Panel, by_format};
-use crate::simd::lanes::at;
+use super::tile::{PANEL, Panel, STRIP, by_format};
+use crate::simd::lanes::at as take;
 use crate::simd::lanes::x86::*;
 use isopace_core::BlockFormat;
 use std::arch::x86_64::*;
@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn quants<const BITS: u8>(p: &[u8]) -> [__m512i; 8] {
-    let plane = |o: usize| load_u8x64(at(p, o));
+    let plane = |o: usize| load_u8x64(take(p, o));
     let mut q = [_mm512_setzero_si512(); 8];
     if BITS == 8 {
         for g in 0..8 {
@@ -105,7 +105,7 @@ fn bytes(v: __m128i) -> __m512 {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn head<const F: usize>(t: &[u8]) -> (__m512, __m512) {
     let spec = const { Spec::of(BlockFormat::ALL[F]) };
-    (halves(at(t, 0)), if spec.min { halves(at(t, 32)) } else { _mm512_setzero_ps() })
+    (halves(take(t, 0)), if spec.min { halves(take(t, 32)) } else { _mm512_setzero_ps() })
 }
 
 /// Scales and what is added (minus the minimum) of the two halves of a sub-block.
@@ -117,7 +117,7 @@ fn scales<const F: usize>(d: __m512, m: __m512, p: &[u8]) -> ([__m512; 2], [__m5
         return ([d, d], [m, m]);
     }
     let neg = _mm512_sub_ps(_mm512_set1_ps(-0.0), m);
-    let (a, b) = (load_u8x16(at(p, 0)), load_u8x16(at(p, 16)));
+    let (a, b) = (load_u8x16(take(p, 0)), load_u8x16(take(p, 16)));
     if spec.group == 32 {
         let (s, m) = (_mm512_mul_ps(d, bytes(a)), _mm512_mul_ps(neg, bytes(b)));
         return ([s, s], [m, m]);
@@ -165,9 +165,9 @@ fn i8_kernel<const F: usize, const W: usize>(tile: &[u8], x: Panel<'_>, out: &mu
             let groups = 32 / spec.group;
             for h in 0..groups {
                 let which = if groups == 1 { 2 } else { h };
-                let neg: &[i32; W] = at(neg_sum, (3 * s + which) * W);
-                let sum: &[f32; W] = at(sum, (3 * s + which) * W);
-                let x_scale: &[f32; W] = at(x_scale, s * W);
+                let neg: &[i32; W] = take(neg_sum, (3 * s + which) * W);
+                let sum: &[f32; W] = take(sum, (3 * s + which) * W);
+                let x_scale: &[f32; W] = take(x_scale, s * W);
                 let mut int = [_mm512_setzero_si512(); W];
                 if spec.bias != 0 {
                     for i in 0..W {
@@ -183,7 +183,7 @@ fn i8_kernel<const F: usize, const W: usize>(tile: &[u8], x: Panel<'_>, out: &mu
                 }
                 for g in h * spec.group / 4..(h + 1) * spec.group / 4 {
                     for i in 0..W {
-                        let b: &[i8; 4] = at(xq, (g * W + i) * 4);
+                        let b: &[i8; 4] = take(xq, (g * W + i) * 4);
                         let four = _mm512_set1_epi32(i32::from_le_bytes(b.map(|v| v as u8)));
                         int[i] = _mm512_dpbusd_epi32(int[i], q[g], four);
                     }
@@ -256,13 +256,18 @@ pub(crate) fn tile_f32(f: BlockFormat, tile: &[u8], x: &[f32], out: &mut [f32; T
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn dequantize_kernel<const F: usize>(tile: &[u8], out: &mut [f32]) {
-    let out = out.as_chunks_mut::<TILE>().0;
-    each_column!(tile, c, v, store_f32x16(&mut out[c], v));
+fn dequantize_kernel<const F: usize>(tile: &[u8], at: usize, out: &mut [f32]) {
+    let out = out.as_chunks_mut::<STRIP>().0;
+    each_column!(
+        tile,
+        c,
+        v,
+        store_f32x16(out[c][16 * at..].first_chunk_mut().expect("a tile of the strip"), v)
+    );
 }
 
 /// See [`super::tile::dequantize_tile`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub(crate) fn dequantize_tile(f: BlockFormat, tile: &[u8], out: &mut [f32]) {
-    by_format!(f, one, dequantize_kernel(tile, out))
+pub(crate) fn dequantize_tile(f: BlockFormat, tile: &[u8], at: usize, out: &mut [f32]) {
+    by_format!(f, one, dequantize_kernel(tile, at, out))
 }
