@@ -37,7 +37,12 @@ fn row_f32_body<const F: usize, const FMA: bool>(row: &[u8], x: &[f32]) -> f32 {
             }
         }
     }
-    let mut sum: [f32; 16] = std::array::from_fn(|j| acc[0][j] + acc[1][j]);
+    fold(std::array::from_fn(|j| acc[0][j] + acc[1][j]))
+}
+
+/// Adds sixteen sums pairwise.
+#[inline(always)]
+fn fold(mut sum: [f32; 16]) -> f32 {
     for half in [8, 4, 2, 1] {
         for j in 0..half {
             sum[j] += sum[j + half];
@@ -88,17 +93,7 @@ mod x86 {
     use std::arch::x86_64::*;
 
     macro_rules! row_kernel {
-        ($name:ident, $inner:ident, $name32:ident, $inner32:ident, $features:literal, $dot:expr) => {
-            #[target_feature(enable = $features)]
-            pub(super) fn $name32(format: BlockFormat, row: &[u8], x: &[f32]) -> f32 {
-                by_format!(format, one, $inner32(row, x))
-            }
-
-            #[target_feature(enable = $features)]
-            fn $inner32<const F: usize>(row: &[u8], x: &[f32]) -> f32 {
-                row_f32_body::<F, true>(row, x)
-            }
-
+        ($name:ident, $inner:ident, $features:literal, $dot:expr) => {
             /// Eight running sums: lanes 0..4 of each block's first 16 columns, 4..8 of the rest.
             #[target_feature(enable = $features)]
             pub(super) fn $name(format: BlockFormat, row: &[u8], x: &QuantX) -> f32 {
@@ -166,13 +161,47 @@ mod x86 {
         }
     }
 
-    row_kernel!(row_avx2, i8_avx2, row_f32_avx2, f32_avx2, "avx2,fma,f16c", dot_avx2);
+    row_kernel!(row_avx2, i8_avx2, "avx2,fma,f16c", dot_avx2);
     row_kernel!(
         row_avx512,
         i8_avx512,
-        row_f32_avx512,
-        f32_avx512,
         "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c",
         dot_vnni
     );
+
+    /// The order of [`row_f32_body`], with whole vectors.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    pub(super) fn row_f32_avx512(format: BlockFormat, row: &[u8], x: &[f32]) -> f32 {
+        by_format!(format, one, f32_avx512(row, x))
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    fn f32_avx512<const F: usize>(row: &[u8], x: &[f32]) -> f32 {
+        let format = BlockFormat::ALL[F];
+        let bias = _mm512_set1_epi32(Spec::of(format).bias);
+        let mut block = Block::default();
+        let mut acc = [_mm512_setzero_ps(); 2];
+        for (b, x) in row.chunks_exact(format.block_bytes()).zip(x.chunks_exact(format.block_elems())) {
+            expand(format, b, &mut block);
+            for g in 0..format.block_elems() / 16 {
+                let q = _mm512_cvtepu8_epi32(load_u8x16(at(&block.q, 16 * g)));
+                let (s, m) = (_mm512_set1_ps(block.scale[g]), _mm512_set1_ps(-block.min[g]));
+                let v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(q, bias)), s, m);
+                acc[g % 2] = _mm512_fmadd_ps(v, load_f32x16(at(x, 16 * g)), acc[g % 2]);
+            }
+        }
+        let mut sum = [0f32; 16];
+        store_f32x16(&mut sum, _mm512_add_ps(acc[0], acc[1]));
+        fold(sum)
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    pub(super) fn row_f32_avx2(format: BlockFormat, row: &[u8], x: &[f32]) -> f32 {
+        by_format!(format, one, f32_avx2(row, x))
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn f32_avx2<const F: usize>(row: &[u8], x: &[f32]) -> f32 {
+        row_f32_body::<F, true>(row, x)
+    }
 }

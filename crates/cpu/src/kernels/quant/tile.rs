@@ -123,8 +123,34 @@ impl QuantX {
     }
 }
 
+/// The scale for a largest magnitude, and what to multiply with; top is infinite or NaN where a
+/// value is.
+#[inline(always)]
+pub(super) fn scale_of(top: f32) -> (f32, f32) {
+    let (s, inverse) = if top.is_finite() { (top / 127.0, 127.0 / top) } else { (f32::NAN, 0.0) };
+    // 127 / top overflows below 127 / f32::MAX; such a block is zero to any purpose.
+    if inverse.is_finite() { (s, inverse) } else { (0.0, 0.0) }
+}
+
+/// Quantizes vector `i` of a panel of `w`.
+fn quantize_vector(
+    x: &[f32],
+    i: usize,
+    w: usize,
+    q: &mut [i8],
+    scale: &mut [f32],
+    neg_sum: &mut [i32],
+    sum: &mut [f32],
+) {
+    crate::isa::dispatch!(
+        avx512: super::tile512::quantize_vector(x, i, w, q, scale, neg_sum, sum),
+        avx2: quantize_vector_portable(x, i, w, q, scale, neg_sum, sum),
+        portable: quantize_vector_portable(x, i, w, q, scale, neg_sum, sum),
+    )
+}
+
 crate::isa::multiversion! {
-    fn quantize_vector(x: &[f32], i: usize, w: usize, q: &mut [i8], scale: &mut [f32], neg_sum: &mut [i32], sum: &mut [f32]) {
+    fn quantize_vector_portable(x: &[f32], i: usize, w: usize, q: &mut [i8], scale: &mut [f32], neg_sum: &mut [i32], sum: &mut [f32]) {
         let _ = FMA;
         for (b, x) in x.as_chunks::<32>().0.iter().enumerate() {
             // As integers the magnitudes have the same order, with NaN above everything.
@@ -138,9 +164,7 @@ crate::isa::multiversion! {
                 }
             }
             let top = f32::from_bits(top[0]);
-            let (s, inverse) = if top.is_finite() { (top / 127.0, 127.0 / top) } else { (f32::NAN, 0.0) };
-            // 127 / top overflows below 127 / f32::MAX; such a block is zero to any purpose.
-            let (s, inverse) = if inverse.is_finite() { (s, inverse) } else { (0.0, 0.0) };
+            let (s, inverse) = scale_of(top);
             let x: &[f32; 32] = x;
             let mut r = [0i8; 32];
             for j in 0..32 {

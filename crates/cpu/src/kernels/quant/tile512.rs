@@ -2,7 +2,7 @@
 
 use super::Spec;
 use super::packed::{Sizes, TILE};
-use super::tile::{PANEL, Panel, STRIP, by_format};
+use super::tile::{PANEL, Panel, STRIP, by_format, scale_of};
 use crate::simd::lanes::at as take;
 use crate::simd::lanes::x86::*;
 use isopace_core::BlockFormat;
@@ -207,6 +207,45 @@ fn i8_kernel<const F: usize, const W: usize>(tile: &[u8], x: Panel<'_>, out: &mu
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub(crate) fn tile_i8(f: BlockFormat, tile: &[u8], x: Panel<'_>, w: usize, out: &mut [[f32; TILE]; PANEL]) {
     by_format!(f, w, i8_kernel(tile, x, out))
+}
+
+/// See [`super::tile::quantize_vector`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub(crate) fn quantize_vector(
+    x: &[f32],
+    i: usize,
+    w: usize,
+    q: &mut [i8],
+    scale: &mut [f32],
+    neg_sum: &mut [i32],
+    sum: &mut [f32],
+) {
+    let magnitude = _mm512_set1_epi32(0x7fff_ffff);
+    for (b, x) in x.as_chunks::<32>().0.iter().enumerate() {
+        let v = [load_f32x16(take(x, 0)), load_f32x16(take(x, 16))];
+        let m = v.map(|v| _mm512_and_si512(_mm512_castps_si512(v), magnitude));
+        let (s, inverse) = scale_of(f32::from_bits(_mm512_reduce_max_epu32(_mm512_max_epu32(m[0], m[1]))));
+        let r = v.map(|v| _mm512_cvtps_epi32(_mm512_mul_ps(v, _mm512_set1_ps(inverse))));
+        // NaN converts to the smallest integer, which as a byte is zero; the scale is NaN then.
+        let low = _mm512_reduce_add_epi32(r[0]);
+        let high = _mm512_reduce_add_epi32(r[1]);
+        let bytes = _mm256_set_m128i(_mm512_cvtepi32_epi8(r[1]), _mm512_cvtepi32_epi8(r[0]));
+        let mut four = [0i8; 32];
+        store_i8x32(&mut four, bytes);
+        if w == 1 {
+            q[32 * b..][..32].copy_from_slice(&four);
+        } else {
+            let q = &mut q[32 * b * w..][..32 * w];
+            for g in 0..8 {
+                q[(g * w + i) * 4..][..4].copy_from_slice(&four[4 * g..4 * g + 4]);
+            }
+        }
+        scale[b * w + i] = s;
+        for (h, v) in [low, high, low.wrapping_add(high)].into_iter().enumerate() {
+            neg_sum[(3 * b + h) * w + i] = v.wrapping_neg();
+            sum[(3 * b + h) * w + i] = s * v as f32;
+        }
+    }
 }
 
 /// Calls `f(column, values)` for every column of a sub-block.
