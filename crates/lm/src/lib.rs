@@ -1,6 +1,8 @@
 //! Language models on isopace.
 #![forbid(unsafe_code)]
 
+pub mod chat;
+pub mod sample;
 pub mod tokenizer;
 
 #[cfg(test)]
