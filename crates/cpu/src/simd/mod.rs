@@ -1,0 +1,3 @@
+//! Vector loops.
+
+pub mod lanes;
