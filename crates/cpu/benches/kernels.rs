@@ -4,20 +4,39 @@
 //! brackets are the threads used.
 #![allow(clippy::print_stdout)]
 
+use half::f16;
 use isopace_core::BlockFormat;
+use isopace_cpu::kernels::attention::{Sdpa, sdpa};
 use isopace_cpu::kernels::gemv::*;
+use isopace_cpu::kernels::matmul::{Mat, matmul};
 use isopace_cpu::pool;
+use isopace_cpu::simd::convert::Load;
+use isopace_cpu::simd::math;
 use std::hint::black_box;
 use std::time::Instant;
+
+/// Seconds on the wall for several threads; the CPU time of the process for one, so that other
+/// work on the machine disturbs less.
+fn now() -> f64 {
+    unsafe extern "C" {
+        fn clock_gettime(clock: i32, t: *mut [i64; 2]) -> i32;
+    }
+    let mut t = [0i64; 2];
+    let clock = if pool::threads() == 1 { 2 } else { 1 };
+    // SAFETY: the C library writes the two words of a timespec; 1 is the monotonic clock and 2
+    // the process's CPU time, on 64-bit Linux.
+    unsafe { clock_gettime(clock, &mut t) };
+    t[0] as f64 + t[1] as f64 * 1e-9
+}
 
 /// Best and median seconds of `runs` calls after a warm-up.
 fn time(runs: usize, mut f: impl FnMut()) -> (f64, f64) {
     f();
     let mut t: Vec<f64> = (0..runs)
         .map(|_| {
-            let s = Instant::now();
+            let s = now();
             f();
-            s.elapsed().as_secs_f64()
+            now() - s
         })
         .collect();
     t.sort_by(f64::total_cmp);
@@ -39,7 +58,7 @@ fn floats(n: usize, seed: u32) -> Vec<f32> {
         .collect()
 }
 
-fn on_threads(f: impl Fn(usize)) {
+fn on_threads(mut f: impl FnMut(usize)) {
     for t in [1, 2] {
         pool::set_threads(t);
         f(t);
@@ -155,12 +174,113 @@ fn memory() {
     });
 }
 
+fn products() {
+    for (m, n, k) in
+        [(512, 512, 512), (1024, 1024, 1024), (256, 1536, 576), (256, 576, 1536), (1, 49152, 576)]
+    {
+        let (a, b) = (floats(m * k, 1), floats(k * n, 2));
+        let mut out = vec![0.0; m * n];
+        let ops = 2.0 * (m * n * k) as f64;
+        on_threads(|t| {
+            // b transposed, as a weight is.
+            let (x, w) = (Mat::dense(&a, m, k).unwrap(), Mat::dense(&b, n, k).unwrap().transposed());
+            let r = time(15, || matmul(x, w, &mut out).unwrap());
+            line(&format!("matmul f32 {m}x{n}x{k}"), t, r, ops, "GFLOP/s");
+            let (mut ah, mut bh) = (vec![f16::ZERO; m * k], vec![f16::ZERO; n * k]);
+            let mut oh = vec![f16::ZERO; m * n];
+            f16::narrow(&a, &mut ah);
+            f16::narrow(&b, &mut bh);
+            let (x, w) = (Mat::dense(&ah, m, k).unwrap(), Mat::dense(&bh, n, k).unwrap().transposed());
+            let r = time(15, || matmul(x, w, &mut oh).unwrap());
+            line(&format!("matmul f16 {m}x{n}x{k}"), t, r, ops, "GFLOP/s");
+        });
+    }
+}
+
+fn attention() {
+    for (queries, keys) in [(1, 256), (1, 3800), (256, 256), (256, 2048)] {
+        let (h, g, d) = (9, 3, 64);
+        let q = floats(h * queries * d, 1);
+        // Thirty layers, so that nothing stays in a cache that would not in a model.
+        let layers: Vec<(Vec<f16>, Vec<f16>)> = (0..30)
+            .map(|i| {
+                let mut kv = (vec![f16::ZERO; g * keys * d], vec![f16::ZERO; g * keys * d]);
+                f16::narrow(&floats(g * keys * d, i), &mut kv.0);
+                f16::narrow(&floats(g * keys * d, i + 30), &mut kv.1);
+                kv
+            })
+            .collect();
+        let mut out = vec![0.0; h * queries * d];
+        on_threads(|t| {
+            let r = time(9, || {
+                for (k, v) in &layers {
+                    let p = Sdpa {
+                        batch: 1,
+                        heads: h,
+                        kv_heads: g,
+                        queries,
+                        keys,
+                        dim: d,
+                        value_dim: d,
+                        q: (&q[..], [0, queries * d, d]),
+                        k: (&k[..], [0, keys * d, d]),
+                        v: (&v[..], [0, keys * d, d]),
+                        scale: 0.125,
+                        causal: true,
+                        mask: None,
+                        sinks: None,
+                        out_strides: [0, queries * d, d],
+                    };
+                    sdpa(&p, &mut out).unwrap();
+                }
+            });
+            let bytes = (30 * 2 * g * keys * d * 2) as f64;
+            line(&format!("attention f16 {queries} x {keys}, 30 layers"), t, r, bytes, "GB/s");
+        });
+    }
+}
+
+fn functions() {
+    let x = floats(1 << 14, 3);
+    let mut o = vec![0.0; x.len()];
+    let y: Vec<f32> = x.iter().map(|v| v.abs() + 0.1).collect();
+    pool::set_threads(1);
+    let rows: [(&str, fn(&[f32], &mut [f32])); 12] = [
+        ("exp", math::exp),
+        ("expm1", math::expm1),
+        ("log", math::log),
+        ("log1p", math::log1p),
+        ("tanh", math::tanh),
+        ("erf", math::erf),
+        ("sigmoid", math::sigmoid),
+        ("silu", math::silu),
+        ("rsqrt", math::rsqrt),
+        ("sin", math::sin),
+        ("cos", math::cos),
+        ("pow", |x, o| math::pow(x, x, o)),
+    ];
+    for (name, f) in rows {
+        let r = time(50, || (0..16).for_each(|_| f(&y, &mut o)));
+        line(&format!("{name} of 16384 floats, 16 times"), 1, r, 16.0 * x.len() as f64, "G/s");
+    }
+    pool::set_threads(0);
+}
+
 fn main() {
     let want: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let on = |name: &str| want.is_empty() || want.iter().any(|w| name.contains(w.as_str()));
     println!("{:?}, {} threads", isopace_cpu::isa::isa(), pool::threads());
     if on("memory") {
         memory();
+    }
+    if on("matmul") {
+        products();
+    }
+    if on("attention") {
+        attention();
+    }
+    if on("math") {
+        functions();
     }
     for format in BlockFormat::ALL {
         if on(&format!("quant {format}")) {

@@ -138,6 +138,7 @@ macro_rules! dispatch {
             $crate::isa::Isa::Avx512 => unsafe { $a },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
+            #[allow(unused_unsafe)]
             $crate::isa::Isa::Avx2 => unsafe { $b },
             _ => $c,
         }

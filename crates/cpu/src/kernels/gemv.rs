@@ -10,7 +10,7 @@
 //! of threads.
 
 use super::quant::packed::{TILE, packed_bytes, tile_bytes, write_tile};
-use super::quant::tile::{PANEL, dequantize_tile, panel_width, tile_f32, tile_i8};
+use super::quant::tile::{PANEL, STRIP, dequantize_tile, panel_width, tile_f32, tile_i8};
 use super::quant::{dequantize_blocks, row};
 use crate::pool::{self, Shared};
 use isopace_core::BlockFormat;
@@ -23,8 +23,6 @@ pub use super::quant::tile::QuantX;
 
 /// Bytes of weights in a chunk of work, about: small enough to balance, large enough to claim.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Rows dequantized at a time for float32 products with several vectors.
-const STRIP: usize = 64;
 
 thread_local! {
     static FLOATS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
@@ -285,11 +283,14 @@ pub fn qmatmul_packed_f32(
         return Ok(());
     }
     let shared = Shared::new(out);
-    pool::parallel_for(packed.len() / size, |t| {
-        let n = TILE.min(rows - t * TILE);
-        with_scratch(&FLOATS, TILE * cols, |f| {
-            dequantize_tile(format, &packed[t * size..][..size], f);
-            strip_product(f, (1, TILE), n, cols, x, m, &shared, rows, t * TILE);
+    let per = STRIP / TILE;
+    pool::parallel_for(rows.div_ceil(STRIP), |s| {
+        let n = STRIP.min(rows - s * STRIP);
+        with_scratch(&FLOATS, STRIP * cols, |f| {
+            for (t, tile) in packed.chunks_exact(size).skip(s * per).take(per).enumerate() {
+                dequantize_tile(format, tile, t, f);
+            }
+            strip_product(f, (1, STRIP), n, cols, x, m, &shared, rows, s * STRIP);
         });
     });
     Ok(())

@@ -13,9 +13,12 @@
 
 use super::packed::{Sizes, TILE, read_block};
 use super::{Block, Spec};
+use crate::pool::{self, Shared};
 use crate::simd::lanes::madd;
 use isopace_core::BlockFormat;
 
+/// Rows dequantized at a time for float32 products with several vectors: four tiles.
+pub const STRIP: usize = 4 * TILE;
 /// Vectors in the widest panel.
 pub const PANEL: usize = 8;
 
@@ -67,22 +70,36 @@ impl QuantX {
         self.scale.resize(m * cols / 32, 0.0);
         self.neg_sum.resize(m * cols / 32 * 3, 0);
         self.sum.resize(m * cols / 32 * 3, 0.0);
-        let mut at = 0;
-        let (mut q, mut scale) = (&mut self.q[..], &mut self.scale[..]);
-        let (mut neg_sum, mut sum) = (&mut self.neg_sum[..], &mut self.sum[..]);
         let blocks = cols / 32;
-        while at < m {
+        let q = Shared::new(&mut self.q);
+        let scale = Shared::new(&mut self.scale);
+        let neg_sum = Shared::new(&mut self.neg_sum);
+        let sum = Shared::new(&mut self.sum);
+        let one = |at: usize| {
             let w = panel_width(at, m);
-            let (q0, s0, n0, f0);
-            (q0, q) = q.split_at_mut(w * cols);
-            (s0, scale) = scale.split_at_mut(w * blocks);
-            (n0, neg_sum) = neg_sum.split_at_mut(w * blocks * 3);
-            (f0, sum) = sum.split_at_mut(w * blocks * 3);
+            // SAFETY: panel `at / 8` owns vectors at .. at + 8 of all four, and what is left of
+            // them falls to the same chunk.
+            let (q, scale, neg_sum, sum) = unsafe {
+                (
+                    q.slice(at * cols, w * cols),
+                    scale.slice(at * blocks, w * blocks),
+                    neg_sum.slice(3 * at * blocks, 3 * w * blocks),
+                    sum.slice(3 * at * blocks, 3 * w * blocks),
+                )
+            };
             for i in 0..w {
-                quantize_vector(&x[(at + i) * cols..][..cols], i, w, q0, s0, n0, f0);
+                quantize_vector(&x[(at + i) * cols..][..cols], i, w, q, scale, neg_sum, sum);
             }
-            at += w;
-        }
+            at + w
+        };
+        // A few panels a chunk: waking a thread costs as much as quantizing some thousand values.
+        let per = (16384 / (PANEL * cols.max(1))).max(1) * PANEL;
+        pool::parallel_for(m.div_ceil(per), |c| {
+            let mut at = c * per;
+            while at < m.min((c + 1) * per) {
+                at = one(at);
+            }
+        });
     }
 
     /// The number of vectors.
@@ -106,25 +123,49 @@ impl QuantX {
     }
 }
 
+/// The scale for a largest magnitude, and what to multiply with; top is infinite or NaN where a
+/// value is.
+#[inline(always)]
+pub(super) fn scale_of(top: f32) -> (f32, f32) {
+    let (s, inverse) = if top.is_finite() { (top / 127.0, 127.0 / top) } else { (f32::NAN, 0.0) };
+    // 127 / top overflows below 127 / f32::MAX; such a block is zero to any purpose.
+    if inverse.is_finite() { (s, inverse) } else { (0.0, 0.0) }
+}
+
+/// Quantizes vector `i` of a panel of `w`.
+fn quantize_vector(
+    x: &[f32],
+    i: usize,
+    w: usize,
+    q: &mut [i8],
+    scale: &mut [f32],
+    neg_sum: &mut [i32],
+    sum: &mut [f32],
+) {
+    crate::isa::dispatch!(
+        avx512: super::tile512::quantize_vector(x, i, w, q, scale, neg_sum, sum),
+        avx2: quantize_vector_portable(x, i, w, q, scale, neg_sum, sum),
+        portable: quantize_vector_portable(x, i, w, q, scale, neg_sum, sum),
+    )
+}
+
 crate::isa::multiversion! {
-    fn quantize_vector(x: &[f32], i: usize, w: usize, q: &mut [i8], scale: &mut [f32], neg_sum: &mut [i32], sum: &mut [f32]) {
+    fn quantize_vector_portable(x: &[f32], i: usize, w: usize, q: &mut [i8], scale: &mut [f32], neg_sum: &mut [i32], sum: &mut [f32]) {
         let _ = FMA;
         for (b, x) in x.as_chunks::<32>().0.iter().enumerate() {
-            let mut top = [0f32; 16];
+            // As integers the magnitudes have the same order, with NaN above everything.
+            let mut top = [0u32; 16];
             for j in 0..16 {
-                let (a, c) = (x[j].abs(), x[j + 16].abs());
-                top[j] = if a > c || a.is_nan() { a } else { c };
+                top[j] = (x[j].to_bits() & 0x7fff_ffff).max(x[j + 16].to_bits() & 0x7fff_ffff);
             }
             for half in [8, 4, 2, 1] {
                 for j in 0..half {
-                    let (a, c) = (top[j], top[j + half]);
-                    top[j] = if a > c || a.is_nan() { a } else { c };
+                    top[j] = top[j].max(top[j + half]);
                 }
             }
-            let top = top[0];
-            let (s, inverse) = if top.is_finite() { (top / 127.0, 127.0 / top) } else { (f32::NAN, 0.0) };
-            // 127 / top overflows below 127 / f32::MAX; such a block is zero to any purpose.
-            let (s, inverse) = if inverse.is_finite() { (s, inverse) } else { (0.0, 0.0) };
+            let top = f32::from_bits(top[0]);
+            let (s, inverse) = scale_of(top);
+            let x: &[f32; 32] = x;
             let mut r = [0i8; 32];
             for j in 0..32 {
                 // Adding and taking away 1.5 · 2^23 rounds to an integer, ties to even.
@@ -171,7 +212,6 @@ macro_rules! by_format {
         }
     };
 }
-#[cfg(target_arch = "x86_64")]
 pub(crate) use by_format;
 
 /// Multiplies a tile with a panel of `w` vectors; `out[i]` gets the 16 rows of vector `i`.
@@ -198,12 +238,12 @@ pub(crate) fn tile_f32(format: BlockFormat, tile: &[u8], x: &[f32], out: &mut [f
     )
 }
 
-/// Writes the values of a tile, column after column, 16 rows each.
-pub(crate) fn dequantize_tile(format: BlockFormat, tile: &[u8], out: &mut [f32]) {
+/// Writes the values of a tile into a strip of columns of 64 rows, as its tile number `t`.
+pub(crate) fn dequantize_tile(format: BlockFormat, tile: &[u8], t: usize, out: &mut [f32]) {
     crate::isa::dispatch!(
-        avx512: super::tile512::dequantize_tile(format, tile, out),
-        avx2: super::tile256::dequantize_tile(format, tile, out),
-        portable: dequantize_tile_portable(format, tile, out),
+        avx512: super::tile512::dequantize_tile(format, tile, t, out),
+        avx2: super::tile256::dequantize_tile(format, tile, t, out),
+        portable: dequantize_tile_portable(format, tile, t, out),
     )
 }
 
@@ -268,6 +308,6 @@ pub(crate) fn tile_f32_portable(format: BlockFormat, tile: &[u8], x: &[f32], out
     }
 }
 
-pub(crate) fn dequantize_tile_portable(format: BlockFormat, tile: &[u8], out: &mut [f32]) {
-    each_value(format, tile, |r, c, v| out[c * TILE + r] = v);
+pub(crate) fn dequantize_tile_portable(format: BlockFormat, tile: &[u8], t: usize, out: &mut [f32]) {
+    each_value(format, tile, |r, c, v| out[c * STRIP + t * TILE + r] = v);
 }

@@ -2,8 +2,8 @@
 
 use super::Spec;
 use super::packed::{Sizes, TILE};
-use super::tile::{PANEL, Panel, by_format};
-use crate::simd::lanes::at;
+use super::tile::{PANEL, Panel, STRIP, by_format};
+use crate::simd::lanes::at as take;
 use crate::simd::lanes::x86::*;
 use isopace_core::BlockFormat;
 use std::arch::x86_64::*;
@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn quants<const BITS: u8>(p: &[u8], half: usize) -> [__m256i; 8] {
-    let plane = |o: usize| load_u8x32(at(p, o + 32 * half));
+    let plane = |o: usize| load_u8x32(take(p, o + 32 * half));
     let mut q = [_mm256_setzero_si256(); 8];
     let mut o = 0;
     match BITS {
@@ -70,14 +70,14 @@ fn quants<const BITS: u8>(p: &[u8], half: usize) -> [__m256i; 8] {
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn halves(b: &[u8], half: usize) -> __m256 {
-    _mm256_cvtph_ps(load_u8x16(at(b, 16 * half)))
+    _mm256_cvtph_ps(load_u8x16(take(b, 16 * half)))
 }
 
 /// Eight bytes of a row of sixteen, at the bottom of a vector.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn eight(b: &[u8], half: usize) -> __m128i {
-    let v = load_u8x16(at(b, 0));
+    let v = load_u8x16(take(b, 0));
     if half == 0 { v } else { _mm_srli_si128::<8>(v) }
 }
 
@@ -183,9 +183,9 @@ fn i8_half<const F: usize, const W: usize, const N: usize>(
             let groups = 32 / spec.group;
             for h in 0..groups {
                 let which = if groups == 1 { 2 } else { h };
-                let neg: &[i32; N] = at(x.neg_sum, (3 * b + which) * W + first);
-                let sum: &[f32; N] = at(x.sum, (3 * b + which) * W + first);
-                let x_scale: &[f32; N] = at(x.scale, b * W + first);
+                let neg: &[i32; N] = take(x.neg_sum, (3 * b + which) * W + first);
+                let sum: &[f32; N] = take(x.sum, (3 * b + which) * W + first);
+                let x_scale: &[f32; N] = take(x.scale, b * W + first);
                 let mut int = [_mm256_setzero_si256(); N];
                 if spec.bias != 0 && spec.bits != 8 {
                     for i in 0..N {
@@ -194,7 +194,7 @@ fn i8_half<const F: usize, const W: usize, const N: usize>(
                 }
                 for g in h * spec.group / 4..(h + 1) * spec.group / 4 {
                     for i in 0..N {
-                        let b: &[i8; 4] = at(xq, (g * W + first + i) * 4);
+                        let b: &[i8; 4] = take(xq, (g * W + first + i) * 4);
                         let four = _mm256_set1_epi32(i32::from_le_bytes(b.map(|v| v as u8)));
                         int[i] = if spec.bits == 8 {
                             dot::<true>(int[i], q[g], four)
@@ -275,17 +275,17 @@ pub(crate) fn tile_f32(f: BlockFormat, tile: &[u8], x: &[f32], out: &mut [f32; T
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
-fn dequantize_kernel<const F: usize>(tile: &[u8], out: &mut [f32]) {
-    let out = out.as_chunks_mut::<TILE>().0;
+fn dequantize_kernel<const F: usize>(tile: &[u8], at: usize, out: &mut [f32]) {
+    let out = out.as_chunks_mut::<STRIP>().0;
     for half in 0..2 {
         each_column!(tile, half, c, v, {
-            store_f32x8(out[c][8 * half..].first_chunk_mut().expect("half of sixteen"), v)
+            store_f32x8(out[c][16 * at + 8 * half..].first_chunk_mut().expect("half of sixteen"), v)
         });
     }
 }
 
 /// See [`super::tile::dequantize_tile`].
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(crate) fn dequantize_tile(f: BlockFormat, tile: &[u8], out: &mut [f32]) {
-    by_format!(f, one, dequantize_kernel(tile, out))
+pub(crate) fn dequantize_tile(f: BlockFormat, tile: &[u8], at: usize, out: &mut [f32]) {
+    by_format!(f, one, dequantize_kernel(tile, at, out))
 }

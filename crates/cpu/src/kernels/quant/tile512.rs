@@ -2,8 +2,8 @@
 
 use super::Spec;
 use super::packed::{Sizes, TILE};
-use super::tile::{PANEL, Panel, by_format};
-use crate::simd::lanes::at;
+use super::tile::{PANEL, Panel, STRIP, by_format, scale_of};
+use crate::simd::lanes::at as take;
 use crate::simd::lanes::x86::*;
 use isopace_core::BlockFormat;
 use std::arch::x86_64::*;
@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn quants<const BITS: u8>(p: &[u8]) -> [__m512i; 8] {
-    let plane = |o: usize| load_u8x64(at(p, o));
+    let plane = |o: usize| load_u8x64(take(p, o));
     let mut q = [_mm512_setzero_si512(); 8];
     if BITS == 8 {
         for g in 0..8 {
@@ -105,7 +105,7 @@ fn bytes(v: __m128i) -> __m512 {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn head<const F: usize>(t: &[u8]) -> (__m512, __m512) {
     let spec = const { Spec::of(BlockFormat::ALL[F]) };
-    (halves(at(t, 0)), if spec.min { halves(at(t, 32)) } else { _mm512_setzero_ps() })
+    (halves(take(t, 0)), if spec.min { halves(take(t, 32)) } else { _mm512_setzero_ps() })
 }
 
 /// Scales and what is added (minus the minimum) of the two halves of a sub-block.
@@ -117,7 +117,7 @@ fn scales<const F: usize>(d: __m512, m: __m512, p: &[u8]) -> ([__m512; 2], [__m5
         return ([d, d], [m, m]);
     }
     let neg = _mm512_sub_ps(_mm512_set1_ps(-0.0), m);
-    let (a, b) = (load_u8x16(at(p, 0)), load_u8x16(at(p, 16)));
+    let (a, b) = (load_u8x16(take(p, 0)), load_u8x16(take(p, 16)));
     if spec.group == 32 {
         let (s, m) = (_mm512_mul_ps(d, bytes(a)), _mm512_mul_ps(neg, bytes(b)));
         return ([s, s], [m, m]);
@@ -165,9 +165,9 @@ fn i8_kernel<const F: usize, const W: usize>(tile: &[u8], x: Panel<'_>, out: &mu
             let groups = 32 / spec.group;
             for h in 0..groups {
                 let which = if groups == 1 { 2 } else { h };
-                let neg: &[i32; W] = at(neg_sum, (3 * s + which) * W);
-                let sum: &[f32; W] = at(sum, (3 * s + which) * W);
-                let x_scale: &[f32; W] = at(x_scale, s * W);
+                let neg: &[i32; W] = take(neg_sum, (3 * s + which) * W);
+                let sum: &[f32; W] = take(sum, (3 * s + which) * W);
+                let x_scale: &[f32; W] = take(x_scale, s * W);
                 let mut int = [_mm512_setzero_si512(); W];
                 if spec.bias != 0 {
                     for i in 0..W {
@@ -183,7 +183,7 @@ fn i8_kernel<const F: usize, const W: usize>(tile: &[u8], x: Panel<'_>, out: &mu
                 }
                 for g in h * spec.group / 4..(h + 1) * spec.group / 4 {
                     for i in 0..W {
-                        let b: &[i8; 4] = at(xq, (g * W + i) * 4);
+                        let b: &[i8; 4] = take(xq, (g * W + i) * 4);
                         let four = _mm512_set1_epi32(i32::from_le_bytes(b.map(|v| v as u8)));
                         int[i] = _mm512_dpbusd_epi32(int[i], q[g], four);
                     }
@@ -207,6 +207,45 @@ fn i8_kernel<const F: usize, const W: usize>(tile: &[u8], x: Panel<'_>, out: &mu
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub(crate) fn tile_i8(f: BlockFormat, tile: &[u8], x: Panel<'_>, w: usize, out: &mut [[f32; TILE]; PANEL]) {
     by_format!(f, w, i8_kernel(tile, x, out))
+}
+
+/// See [`super::tile::quantize_vector`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub(crate) fn quantize_vector(
+    x: &[f32],
+    i: usize,
+    w: usize,
+    q: &mut [i8],
+    scale: &mut [f32],
+    neg_sum: &mut [i32],
+    sum: &mut [f32],
+) {
+    let magnitude = _mm512_set1_epi32(0x7fff_ffff);
+    for (b, x) in x.as_chunks::<32>().0.iter().enumerate() {
+        let v = [load_f32x16(take(x, 0)), load_f32x16(take(x, 16))];
+        let m = v.map(|v| _mm512_and_si512(_mm512_castps_si512(v), magnitude));
+        let (s, inverse) = scale_of(f32::from_bits(_mm512_reduce_max_epu32(_mm512_max_epu32(m[0], m[1]))));
+        let r = v.map(|v| _mm512_cvtps_epi32(_mm512_mul_ps(v, _mm512_set1_ps(inverse))));
+        // NaN converts to the smallest integer, which as a byte is zero; the scale is NaN then.
+        let low = _mm512_reduce_add_epi32(r[0]);
+        let high = _mm512_reduce_add_epi32(r[1]);
+        let bytes = _mm256_set_m128i(_mm512_cvtepi32_epi8(r[1]), _mm512_cvtepi32_epi8(r[0]));
+        let mut four = [0i8; 32];
+        store_i8x32(&mut four, bytes);
+        if w == 1 {
+            q[32 * b..][..32].copy_from_slice(&four);
+        } else {
+            let q = &mut q[32 * b * w..][..32 * w];
+            for g in 0..8 {
+                q[(g * w + i) * 4..][..4].copy_from_slice(&four[4 * g..4 * g + 4]);
+            }
+        }
+        scale[b * w + i] = s;
+        for (h, v) in [low, high, low.wrapping_add(high)].into_iter().enumerate() {
+            neg_sum[(3 * b + h) * w + i] = v.wrapping_neg();
+            sum[(3 * b + h) * w + i] = s * v as f32;
+        }
+    }
 }
 
 /// Calls `f(column, values)` for every column of a sub-block.
@@ -256,13 +295,18 @@ pub(crate) fn tile_f32(f: BlockFormat, tile: &[u8], x: &[f32], out: &mut [f32; T
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn dequantize_kernel<const F: usize>(tile: &[u8], out: &mut [f32]) {
-    let out = out.as_chunks_mut::<TILE>().0;
-    each_column!(tile, c, v, store_f32x16(&mut out[c], v));
+fn dequantize_kernel<const F: usize>(tile: &[u8], at: usize, out: &mut [f32]) {
+    let out = out.as_chunks_mut::<STRIP>().0;
+    each_column!(
+        tile,
+        c,
+        v,
+        store_f32x16(out[c][16 * at..].first_chunk_mut().expect("a tile of the strip"), v)
+    );
 }
 
 /// See [`super::tile::dequantize_tile`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub(crate) fn dequantize_tile(f: BlockFormat, tile: &[u8], out: &mut [f32]) {
-    by_format!(f, one, dequantize_kernel(tile, out))
+pub(crate) fn dequantize_tile(f: BlockFormat, tile: &[u8], at: usize, out: &mut [f32]) {
+    by_format!(f, one, dequantize_kernel(tile, at, out))
 }
