@@ -1,2 +1,9 @@
 //! Language models on isopace.
 #![forbid(unsafe_code)]
+
+pub mod chat;
+pub mod sample;
+pub mod tokenizer;
+
+#[cfg(test)]
+mod testing;

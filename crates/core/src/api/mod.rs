@@ -3,6 +3,8 @@
 pub mod composite;
 pub mod creation;
 mod elementwise;
+mod gather;
+pub mod index;
 pub mod join;
 mod reduce;
 mod sort;
@@ -11,6 +13,7 @@ pub mod view;
 pub use composite::*;
 pub use creation::*;
 pub use elementwise::elementwise;
+pub use index::Index;
 pub use join::*;
 pub use view::*;
 

@@ -285,3 +285,6 @@ fn announce(name: &str, miss: &Miss) {
         hook(name, miss);
     }
 }
+
+#[cfg(test)]
+mod tests;
