@@ -1,20 +1,31 @@
 //! Public functions on arrays, a chapter a file.
 
 pub mod composite;
+pub mod conv;
 pub mod creation;
+pub mod einsum;
 mod elementwise;
 mod gather;
+mod hadamard;
 pub mod index;
 pub mod join;
+pub mod linalg;
+pub mod nn;
+pub mod quant;
 mod reduce;
 mod sort;
 pub mod view;
 
 pub use composite::*;
+pub use conv::*;
 pub use creation::*;
+pub use einsum::{einsum, einsum_path};
 pub use elementwise::elementwise;
 pub use index::Index;
 pub use join::*;
+pub use linalg::*;
+pub use nn::*;
+pub use quant::*;
 pub use view::*;
 
 use crate::array::{Array, Inputs, Scalars};
