@@ -1,6 +1,7 @@
 //! Public functions on arrays, a chapter a file.
 
 mod elementwise;
+pub mod random;
 
 use crate::array::Array;
 use crate::dtype::Dtype;
