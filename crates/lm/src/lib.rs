@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chat;
+pub mod hub;
 pub mod sample;
 pub mod tokenizer;
 
