@@ -14,6 +14,8 @@ pub mod nn;
 pub mod quant;
 mod reduce;
 mod sort;
+#[cfg(test)]
+mod tests;
 pub mod view;
 
 pub use composite::*;
