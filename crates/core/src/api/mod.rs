@@ -12,6 +12,7 @@ pub mod join;
 pub mod linalg;
 pub mod nn;
 pub mod quant;
+pub mod random;
 mod reduce;
 mod sort;
 #[cfg(test)]
