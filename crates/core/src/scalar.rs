@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::fmt;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A number that may be symbolic. It has neither `Eq`, `Ord` nor `Hash`: use [`Scalar::compare`] to
 /// branch (a guard, while tracing) and [`Scalar::value`] to take the value (which makes it static).
@@ -64,6 +64,19 @@ pub struct Guard {
     pub(crate) b: ExprId,
     pub(crate) outcome: bool,
     pub(crate) place: Arc<str>,
+}
+
+static PLACE_HOOK: OnceLock<fn() -> Option<String>> = OnceLock::new();
+
+/// Has `hook` name the place in the user's program where a scalar is compared or its value taken,
+/// instead of the caller in Rust. For bindings to other languages; the first call counts.
+pub fn on_place(hook: fn() -> Option<String>) {
+    let _ = PLACE_HOOK.set(hook);
+}
+
+fn place_of(caller: &Location<'_>) -> String {
+    let named = PLACE_HOOK.get().and_then(|hook| hook());
+    named.unwrap_or_else(|| format!("{}:{}", caller.file(), caller.line()))
 }
 
 /// A place where a symbolic scalar's value itself was needed.
@@ -157,7 +170,7 @@ impl Scalar {
     #[track_caller]
     pub fn compare(&self, cmp: Cmp, other: impl Into<Scalar>) -> Result<bool> {
         let place = Location::caller();
-        self.compare_with(cmp, other.into(), || format!("{}:{}", place.file(), place.line()))
+        self.compare_with(cmp, other.into(), || place_of(place))
     }
 
     /// [`Scalar::compare`] with a place of the caller's own, such as a Python file and line.

@@ -7,7 +7,7 @@ use crate::dtype::{self, DtypeArg, PyDtype};
 use crate::errors::{OrRaise, type_error, value_error};
 use crate::functions as f;
 use crate::raw::GilCell;
-use crate::{buffer, eval, index, print};
+use crate::{buffer, eval, index, overlay, print};
 use isopace_core::api::Operand;
 use isopace_core::op::Row;
 use isopace_core::{Array, Dtype};
@@ -36,13 +36,21 @@ impl PyArray {
 
     #[inline]
     pub(crate) fn array(&self, py: Python<'_>) -> Array {
+        if overlay::active()
+            && let Some(a) = overlay::get(self)
+        {
+            return a;
+        }
         self.0.get(py)
     }
 
     /// Puts another array into the handle.
     #[inline]
-    pub(crate) fn rebind(&self, py: Python<'_>, a: Array) -> Array {
-        self.0.replace(py, a)
+    pub(crate) fn rebind(&self, py: Python<'_>, a: Array) {
+        if overlay::active() && overlay::set(self, &a) {
+            return;
+        }
+        drop(self.0.replace(py, a));
     }
 }
 
@@ -311,7 +319,7 @@ impl PyArray {
         } else {
             convert::operand(other, row.name())?
         };
-        let x = slf.get().array(py);
+        let x = Operand::Array(slf.get().array(py));
         let out = f::compare(row, x, y).or_raise()?;
         Ok(Py::new(py, PyArray::new(out))?.into_any())
     }

@@ -454,7 +454,10 @@ fn read_tensor(t: &DlTensor) -> PyResult<Array> {
     match dtype {
         Some(d) => Array::from_bytes(&bytes, shape, d).or_raise(),
         None if (t.code, t.bits) == (5, 128) => {
-            let halves: Vec<f32> = bytemuck::pod_collect_to_vec::<u8, f64>(&bytes).iter().map(|&x| x as f32).collect();
+            let halves: Vec<f32> = bytes
+                .chunks_exact(8)
+                .map(|c| f64::from_le_bytes([c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]]) as f32)
+                .collect();
             Array::from_bytes(bytemuck::cast_slice(&halves), shape, Dtype::C64).or_raise()
         }
         None => Err(value_error(format!(

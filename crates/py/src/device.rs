@@ -7,8 +7,8 @@ use pyo3::sync::PyOnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The kinds of device.
-#[pyclass(name = "DeviceType", module = "isopace.core", frozen, eq, hash)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[pyclass(name = "DeviceType", module = "isopace.core", frozen)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[allow(non_camel_case_types)]
 pub(crate) enum DeviceType {
     cpu,
@@ -26,6 +26,9 @@ fn name(t: DeviceType) -> &'static str {
 impl DeviceType {
     fn __repr__(&self) -> String {
         format!("DeviceType.{}", name(*self))
+    }
+    fn __hash__(&self) -> isize {
+        (*self as isize) << 16
     }
     #[getter(name)]
     fn its_name(&self) -> &'static str {

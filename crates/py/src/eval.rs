@@ -82,7 +82,7 @@ pub(crate) fn arrays(obj: &Bound<'_, PyAny>, out: &mut Vec<Array>, depth: usize)
             arrays(&x, out, depth + 1)?;
         }
     } else if obj.cast::<crate::random::RandomState>().is_ok() {
-        out.push(isopace_core::random_key::current().or_raise()?);
+        out.push(isopace_core::api::random::state().or_raise()?);
     }
     Ok(())
 }

@@ -54,18 +54,24 @@ pub(crate) fn int_value(obj: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     Ok(Some(v))
 }
 
-/// The UTF-8 text of a string whose object the caller keeps alive as long as it uses the text.
-#[inline]
-pub(crate) fn text<'a>(s: &Bound<'_, pyo3::types::PyString>) -> PyResult<&'a str> {
-    let mut len = 0;
-    // SAFETY: `s` is a live str and the GIL is held, both proven by `Bound`.
-    let p = unsafe { ffi::PyUnicode_AsUTF8AndSize(s.as_ptr(), &mut len) };
-    if p.is_null() {
-        return Err(PyErr::fetch(s.py()));
+/// Python strings whose text is used as long as this lives.
+#[derive(Default)]
+pub(crate) struct Texts(std::cell::RefCell<smallvec::SmallVec<[Py<pyo3::types::PyString>; 4]>>);
+
+impl Texts {
+    /// The UTF-8 text of a string, which is kept alive with this.
+    pub(crate) fn text<'a>(&'a self, s: &Bound<'_, pyo3::types::PyString>) -> PyResult<&'a str> {
+        let mut len = 0;
+        // SAFETY: `s` is a live str and the GIL is held, both proven by `Bound`.
+        let p = unsafe { ffi::PyUnicode_AsUTF8AndSize(s.as_ptr(), &mut len) };
+        if p.is_null() {
+            return Err(PyErr::fetch(s.py()));
+        }
+        self.0.borrow_mut().push(s.clone().unbind());
+        // SAFETY: CPython keeps the UTF-8 form, which never changes, in the str object, and that is
+        // held until `self` drops, after 'a.
+        let bytes = unsafe { std::slice::from_raw_parts(p.cast::<u8>(), len as usize) };
+        // SAFETY: CPython returns valid UTF-8.
+        Ok(unsafe { std::str::from_utf8_unchecked(bytes) })
     }
-    // SAFETY: CPython keeps the UTF-8 form with the object; callers in `compile` hold the object in
-    // `Held` for as long as the text is used.
-    let bytes = unsafe { std::slice::from_raw_parts(p.cast::<u8>(), len as usize) };
-    // SAFETY: CPython returns valid UTF-8.
-    Ok(unsafe { std::str::from_utf8_unchecked(bytes) })
 }

@@ -43,10 +43,11 @@ reductions! {
 }
 
 macro_rules! moments {
-    ($($f:ident $doc:literal;)*) => { $(
+    ($($f:ident $method:ident $name:literal $doc:literal;)*) => { $(
         #[doc = $doc]
         #[pyfunction]
         #[pyo3(signature = (a, /, axis = None, keepdims = false, ddof = Int(0), *, correction = None, stream = None))]
+        #[pyo3(name = $name)]
         fn $f(
             a: Arr,
             axis: Option<Axes>,
@@ -56,13 +57,13 @@ macro_rules! moments {
             stream: Stream,
         ) -> Result1 {
             let _ = stream;
-            wrap(a.0.$f(axis.unwrap_or_default().get(), keepdims, correction.unwrap_or(ddof).0))
+            wrap(a.0.$method(axis.unwrap_or_default().get(), keepdims, correction.unwrap_or(ddof).0))
         }
     )* };
 }
 moments! {
-    var "Variance over axes.";
-    std "Standard deviation over axes.";
+    variance var "var" "Variance over axes.";
+    deviation std "std" "Standard deviation over axes.";
 }
 
 /// Number of elements over axes that are not zero.
@@ -144,6 +145,6 @@ fn softmax(a: Arr, axis: Option<Axes>, precise: bool, stream: Stream) -> Result1
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     register_reductions(m)?;
-    add!(m: var std count_nonzero minmax argmax argmin cummax cummin cumprod cumsum logcumsumexp softmax);
+    add!(m: variance deviation count_nonzero minmax argmax argmin cummax cummin cumprod cumsum logcumsumexp softmax);
     Ok(())
 }
