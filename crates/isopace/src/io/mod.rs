@@ -10,3 +10,6 @@ pub mod safetensors;
 mod text;
 
 pub(crate) use text::{commas, shown};
+
+#[cfg(test)]
+mod mutation_tests;
