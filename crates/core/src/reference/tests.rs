@@ -16,6 +16,7 @@ use crate::number::Number;
 use crate::op::Op;
 use crate::shape::Shape;
 use crate::{Complex, Dtype, Error, Result};
+use std::slice::from_ref;
 
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
@@ -106,7 +107,7 @@ fn steps_read_any_layout() {
     ];
     for (layout, want) in cases {
         let aval = Aval::new(layout.shape.clone(), Dtype::F32);
-        let spec = Spec { op: &Op::Contiguous, ins: &[aval.clone()], outs: &[aval] };
+        let spec = Spec { op: &Op::Contiguous, ins: from_ref(&aval), outs: from_ref(&aval) };
         let kernel = device.kernel(spec).unwrap();
         let mut made = Vec::new();
         kernel.run(&mut [Value { buffer: buffer.clone(), layout: layout.clone() }], &[], &mut made).unwrap();

@@ -22,8 +22,8 @@ fn rows_broadcast_and_round() {
 #[test]
 fn rows_change_kind() {
     let z = complexes(&[(3.0, 4.0), (NAN, 0.0)]);
-    same(&row(Row::Abs, std::slice::from_ref(&z), &[2], Dtype::F32), &[5.0, NAN]);
-    assert_eq!(row(Row::IsNan, std::slice::from_ref(&z), &[2], Dtype::Bool), ints([2], Dtype::Bool, &[0, 1]));
+    same(&row(Row::Abs, from_ref(&z), &[2], Dtype::F32), &[5.0, NAN]);
+    assert_eq!(row(Row::IsNan, from_ref(&z), &[2], Dtype::Bool), ints([2], Dtype::Bool, &[0, 1]));
     let less = row(Row::Lt, &[f32s([2], &[1.0, NAN]), f32s([2], &[2.0, 2.0])], &[2], Dtype::Bool);
     assert_eq!(less, ints([2], Dtype::Bool, &[1, 0]));
     let mask = ints([2, 1], Dtype::Bool, &[1, 0]);

@@ -20,7 +20,7 @@ fn norms_by_hand() {
     assert!((rms[0] - 3.0 / root).abs() < 1e-6 && (rms[1] - 40.0 / root).abs() < 1e-5);
     assert!(rms[2].is_nan());
     same(&run(Op::RmsNorm, &[f32s([1], &[0.0])], &[1e-5.into()], &[1], Dtype::F32), &[0.0]);
-    let ln = run(Op::LayerNorm, &[x.clone()], &[0.0.into()], &[2, 2], Dtype::F32);
+    let ln = run(Op::LayerNorm, from_ref(&x), &[0.0.into()], &[2, 2], Dtype::F32);
     near(&ln, &[-1.0, 1.0, NAN, NAN], 1e-6);
     let b = f32s([2], &[5.0, 6.0]);
     let ln = run(Op::LayerNorm, &[x, w, b], &[1.0.into()], &[2, 2], Dtype::F32);
@@ -39,7 +39,7 @@ fn norms_round_in_the_peers_order() {
     let d = Dtype::BF16;
     let x = floats([3], d, &[1.0, 2.0, 4.0]);
     let w = floats([3], d, &[1.1015625; 3]);
-    let plain = run(Op::RmsNorm, &[x.clone()], &[1e-5.into()], &[3], d);
+    let plain = run(Op::RmsNorm, from_ref(&x), &[1e-5.into()], &[3], d);
     let weighted = run(Op::RmsNorm, &[x.clone(), w.clone()], &[1e-5.into()], &[3], d);
     let want = run(Op::Elementwise(crate::op::Row::Mul), &[plain, w.clone()], &[], &[3], d);
     assert_eq!(weighted, want);
@@ -54,7 +54,7 @@ fn rope_rotates_pairs() {
     let r = Rope { dims: 4, traditional: false, offset_array: false, freqs: false };
     let x = f32s([1, 2, 5], &[1.0, 2.0, 3.0, 4.0, 9.0, 1.0, 2.0, 3.0, 4.0, 9.0]);
     let cells: [Number; 3] = [10000.0.into(), 1.0.into(), 0.into()];
-    let got = run(Op::Rope(r), &[x.clone()], &cells, &[1, 2, 5], Dtype::F32);
+    let got = run(Op::Rope(r), from_ref(&x), &cells, &[1, 2, 5], Dtype::F32);
     let (a, b) = (1f64, 0.01f64);
     let turned = [
         a.cos() - 3.0 * a.sin(),
@@ -66,7 +66,7 @@ fn rope_rotates_pairs() {
     near(&got, &[&[1.0, 2.0, 3.0, 4.0, 9.0], &turned[..]].concat(), 1e-6);
     // Traditional pairs are neighbours.
     let t = Rope { traditional: true, ..r };
-    let got = run(Op::Rope(t), &[x.clone()], &[10000.0.into(), 1.0.into(), 1.into()], &[1, 2, 5], Dtype::F32)
+    let got = run(Op::Rope(t), from_ref(&x), &[10000.0.into(), 1.0.into(), 1.into()], &[1, 2, 5], Dtype::F32)
         .floats();
     assert!(
         (got[0] - (a.cos() - 2.0 * a.sin())).abs() < 1e-6
@@ -82,7 +82,7 @@ fn rope_rotates_pairs() {
     assert_eq!(got[15..], [1.0, 2.0, 3.0, 4.0, 9.0]);
     // One step back undoes one step forward.
     let back =
-        run(Op::Rope(r), &[x.clone()], &[10000.0.into(), 0.5.into(), (-7).into()], &[1, 2, 5], Dtype::F32);
+        run(Op::Rope(r), from_ref(&x), &[10000.0.into(), 0.5.into(), (-7).into()], &[1, 2, 5], Dtype::F32);
     let one = back.view(&back.layout().slice(&[0, 0, 0], &[1, 1, 1], &[1, 1, 5]));
     let forth = run(Op::Rope(r), &[one], &[10000.0.into(), 0.5.into(), 7.into()], &[1, 1, 5], Dtype::F32);
     near(&forth, &[1.0, 2.0, 3.0, 4.0, 9.0], 1e-6);
@@ -131,7 +131,7 @@ fn attention_masks_and_sinks() {
     near(&attend(masked, &[0.0, 0.0], &[0.0; 3], &[add], None), &[7.0 / 3.0, 2.0], 1e-6);
     // Nothing left to see: the mean of the values, or nothing with sinks.
     for nothing in [ints([1, 3], Dtype::Bool, &[0; 3]), f32s([3], &[-INF; 3])] {
-        near(&attend(masked, &[0.0], &[0.0; 3], std::slice::from_ref(&nothing), None), &[2.0], 1e-6);
+        near(&attend(masked, &[0.0], &[0.0; 3], from_ref(&nothing), None), &[2.0], 1e-6);
         let both = Sdpa { sinks: true, ..masked };
         same(&attend(both, &[0.0], &[0.0; 3], &[nothing, f32s([1], &[0.0])], None), &[0.0]);
     }
@@ -159,7 +159,7 @@ fn attention_groups_heads() {
 #[test]
 fn random_words_depend_on_their_number() {
     let key = ints([2], Dtype::U32, &[0, 7]);
-    let bits = |shape: &[usize]| run(Op::RandomBits, std::slice::from_ref(&key), &[], shape, Dtype::U32);
+    let bits = |shape: &[usize]| run(Op::RandomBits, from_ref(&key), &[], shape, Dtype::U32);
     assert_eq!(bits(&[4]).data, bits(&[2, 2]).data);
     assert_ne!(bits(&[4]).floats()[..3], bits(&[3]).floats()[..]);
     assert_eq!(bits(&[0]).elems(), 0);

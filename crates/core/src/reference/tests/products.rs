@@ -24,7 +24,7 @@ fn matrices_multiply_and_broadcast() {
 
 #[test]
 fn inverses() {
-    let invert = |m: &Tensor| try_run(Op::Inverse, std::slice::from_ref(m), &[], &m.shape.clone(), m.dtype);
+    let invert = |m: &Tensor| try_run(Op::Inverse, from_ref(m), &[], &m.shape.clone(), m.dtype);
     let m = f32s([2, 2, 2], &[0.0, 2.0, 4.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
     near(&invert(&m).unwrap(), &[0.0, 0.25, 0.5, 0.0, -2.0, 1.0, 1.5, -0.5], 1e-7);
     let e = invert(&f32s([2, 2], &[1.0, 2.0, 2.0, 4.0])).unwrap_err();

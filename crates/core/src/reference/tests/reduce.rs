@@ -3,7 +3,7 @@ use crate::op::{ArgKind, ReduceKind, ScanKind};
 use smallvec::smallvec;
 
 fn reduce(kind: ReduceKind, axes: &[u8], x: &Tensor, shape: &[usize]) -> Tensor {
-    run(Op::Reduce(kind, axes.into()), std::slice::from_ref(x), &[], shape, kind.dtype(x.dtype))
+    run(Op::Reduce(kind, axes.into()), from_ref(x), &[], shape, kind.dtype(x.dtype))
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn nan_wins_and_any_counts_it() {
     same(&reduce(ReduceKind::Any, &[1], &f32s([2, 1], &[NAN, -0.0]), &[2]), &[1.0, 0.0]);
     same(&reduce(ReduceKind::All, &[0], &x, &[3]), &[1.0, 1.0, 0.0]);
     let arg = |kind, axis, x: &Tensor, shape: &[usize]| {
-        run(Op::ArgReduce(kind, axis), std::slice::from_ref(x), &[], shape, Dtype::U32).floats()
+        run(Op::ArgReduce(kind, axis), from_ref(x), &[], shape, Dtype::U32).floats()
     };
     assert_eq!(arg(ArgKind::Max, 1, &x, &[2]), [1.0, 0.0]);
     assert_eq!(arg(ArgKind::Min, 1, &x, &[2]), [1.0, 1.0]);
@@ -75,10 +75,7 @@ fn nothing_reduces_to_the_identity() {
     same(&reduce(ReduceKind::All, &[1], &none, &[2]), &[1.0, 1.0]);
     same(&reduce(ReduceKind::Max, &[0], &none, &[0]), &[]);
     for kind in [ReduceKind::Max, ReduceKind::Min, ReduceKind::LogSumExp] {
-        assert!(
-            try_run(Op::Reduce(kind, smallvec![1]), std::slice::from_ref(&none), &[], &[2], Dtype::F32)
-                .is_err()
-        );
+        assert!(try_run(Op::Reduce(kind, smallvec![1]), from_ref(&none), &[], &[2], Dtype::F32).is_err());
     }
     assert!(try_run(Op::ArgReduce(ArgKind::Max, 1), &[none], &[], &[2], Dtype::U32).is_err());
 }
@@ -87,7 +84,7 @@ fn nothing_reduces_to_the_identity() {
 fn scans_by_hand() {
     let scan = |kind, axis, reverse, inclusive, x: &Tensor| {
         let d = if kind == ScanKind::LogAddExp { x.dtype.to_inexact() } else { x.dtype };
-        run(Op::Scan(kind, axis, reverse, inclusive), std::slice::from_ref(x), &[], &x.shape.clone(), d)
+        run(Op::Scan(kind, axis, reverse, inclusive), from_ref(x), &[], &x.shape.clone(), d)
     };
     let x = f32s([2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     same(&scan(ScanKind::Sum, 1, false, true, &x), &[1.0, 3.0, 6.0, 4.0, 9.0, 15.0]);

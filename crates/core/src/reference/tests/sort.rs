@@ -4,15 +4,15 @@ use super::*;
 fn sorts_are_stable_with_nan_last() {
     let x = f32s([2, 4], &[3.0, NAN, -1.0, 2.0, 0.0, -0.0, -INF, INF]);
     same(
-        &run(Op::Sort(1), std::slice::from_ref(&x), &[], &[2, 4], Dtype::F32),
+        &run(Op::Sort(1), from_ref(&x), &[], &[2, 4], Dtype::F32),
         &[-1.0, 2.0, 3.0, NAN, -INF, 0.0, 0.0, INF],
     );
     same(
-        &run(Op::ArgSort(1), std::slice::from_ref(&x), &[], &[2, 4], Dtype::U32),
+        &run(Op::ArgSort(1), from_ref(&x), &[], &[2, 4], Dtype::U32),
         &[2.0, 3.0, 0.0, 1.0, 2.0, 0.0, 1.0, 3.0],
     );
     same(
-        &run(Op::Sort(0), std::slice::from_ref(&x), &[], &[2, 4], Dtype::F32),
+        &run(Op::Sort(0), from_ref(&x), &[], &[2, 4], Dtype::F32),
         &[0.0, -0.0, -INF, 2.0, 3.0, NAN, -1.0, INF],
     );
     same(&run(Op::ArgSort(0), &[x], &[], &[2, 4], Dtype::U32), &[1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
