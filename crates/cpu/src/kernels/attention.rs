@@ -322,7 +322,12 @@ crate::isa::multiversion! {
         for (j, v) in rest.iter().enumerate() {
             max[j] = if *v > max[j] { *v } else { max[j] };
         }
-        let new = max.iter().fold(*top, |a, v| if *v > a { *v } else { a });
+        for half in [8, 4, 2, 1] {
+            for j in 0..half {
+                max[j] = if max[j + half] > max[j] { max[j + half] } else { max[j] };
+            }
+        }
+        let new = if max[0] > *top { max[0] } else { *top };
         // Nothing seen yet: any finite number keeps −∞ − new from being NaN.
         let shift = if new == f32::NEG_INFINITY { 0.0 } else { new };
         let old = if *top == f32::NEG_INFINITY { 0.0 } else { exp1::<FMA>(*top - shift) };
@@ -381,7 +386,7 @@ fn decode<K: Load, V: Load>(
                 t.q.resize(group * d, 0.0);
                 t.k.resize(SMALL * d, 0.0);
                 t.v.resize(SMALL * dv, 0.0);
-                t.s.resize(group * SMALL, 0.0);
+                t.s.resize(group * CHUNK, 0.0);
                 for (r, q) in t.q.chunks_exact_mut(d.max(1)).enumerate() {
                     let at = b * p.q.1[0] + (g * group + r) * p.q.1[1];
                     q[p.dim..].fill(0.0);
@@ -393,20 +398,22 @@ fn decode<K: Load, V: Load>(
                     part.fill(0.0);
                     part[0] = f32::NEG_INFINITY;
                 }
-                let end = p.keys.min((chunk + 1) * CHUNK);
-                for first in (chunk * CHUNK..end).step_by(SMALL) {
+                let (start, end) = (chunk * CHUNK, p.keys.min((chunk + 1) * CHUNK));
+                for first in (start..end).step_by(SMALL) {
                     let n = SMALL.min(end - first);
                     Sdpa::<K, V>::rows(p.k, b, g, first, n, p.dim, d.max(1), &mut t.k);
+                    scores(&t.q, &t.k, d, n, &mut t.s[first - start..]);
+                }
+                for (r, part) in parts.chunks_exact_mut(part).enumerate() {
+                    let s = &mut t.s[r * CHUNK..][..end - start];
+                    p.mask_row(b, g * group + r, 0, start, s);
+                    let (top, sum) = part[..2].split_at_mut(1);
+                    fold_in(s, &mut top[0], &mut sum[0], &mut []);
+                }
+                for first in (start..end).step_by(SMALL) {
+                    let n = SMALL.min(end - first);
                     Sdpa::<K, V>::rows(p.v, b, g, first, n, p.value_dim, dv, &mut t.v);
-                    scores(&t.q, &t.k, d, n, &mut t.s);
-                    for (r, part) in parts.chunks_exact_mut(part).enumerate() {
-                        let s = &mut t.s[r * SMALL..][..n];
-                        p.mask_row(b, g * group + r, 0, first, s);
-                        let (head, o) = part.split_at_mut(16);
-                        let (top, sum) = head.split_at_mut(1);
-                        fold_in(s, &mut top[0], &mut sum[0], o);
-                    }
-                    add_values(&t.s, n, &t.v, dv, &mut parts[16..], part, group);
+                    add_values(&t.s[first - start..], n, &t.v, dv, &mut parts[16..], part, group);
                 }
             });
         });
@@ -441,21 +448,22 @@ fn decode<K: Load, V: Load>(
     });
 }
 
-/// Scores of every query of a group with `n` keys; rows are padded to `d`, a multiple of 16.
+/// Scores of every query of a group with `n` keys; rows are padded to `d`, a multiple of 16, and
+/// the scores of a query stand `CHUNK` from the next one's.
 fn scores(q: &[f32], k: &[f32], d: usize, n: usize, s: &mut [f32]) {
     if d == 0 {
         s.fill(0.0);
         return;
     }
     crate::isa::dispatch!(
-        avx512: super::attention512::scores(q, k, d, n, s, SMALL),
+        avx512: super::attention512::scores(q, k, d, n, s, CHUNK),
         avx2: scores_by_dots(q, k, d, n, s),
         portable: scores_by_dots(q, k, d, n, s),
     )
 }
 
 fn scores_by_dots(q: &[f32], k: &[f32], d: usize, n: usize, s: &mut [f32]) {
-    for (q, s) in q.chunks_exact(d).zip(s.chunks_exact_mut(SMALL)) {
+    for (q, s) in q.chunks_exact(d).zip(s.chunks_mut(CHUNK)) {
         for (k, s) in k.chunks_exact(d).take(n).zip(s) {
             *s = dot(q, k);
         }
@@ -465,7 +473,7 @@ fn scores_by_dots(q: &[f32], k: &[f32], d: usize, n: usize, s: &mut [f32]) {
 /// Adds the weighted values to each head's sums, which stand `stride` apart.
 fn add_values(s: &[f32], n: usize, v: &[f32], dv: usize, o: &mut [f32], stride: usize, heads: usize) {
     crate::isa::dispatch!(
-        avx512: super::attention512::values(s, SMALL, n, v, dv, o, stride, heads),
+        avx512: super::attention512::values(s, CHUNK, n, v, dv, o, stride, heads),
         avx2: values_by_rows(s, n, v, dv, o, stride, heads),
         portable: values_by_rows(s, n, v, dv, o, stride, heads),
     )
@@ -473,7 +481,7 @@ fn add_values(s: &[f32], n: usize, v: &[f32], dv: usize, o: &mut [f32], stride: 
 
 fn values_by_rows(s: &[f32], n: usize, v: &[f32], dv: usize, o: &mut [f32], stride: usize, heads: usize) {
     for g in 0..heads {
-        for (s, v) in s[g * SMALL..][..n].iter().zip(v.chunks_exact(dv)) {
+        for (s, v) in s[g * CHUNK..][..n].iter().zip(v.chunks_exact(dv)) {
             add_scaled(*s, v, &mut o[g * stride..][..dv]);
         }
     }

@@ -5,5 +5,7 @@ pub mod attention;
 mod attention512;
 pub mod gemv;
 pub mod matmul;
+pub mod nn;
 pub(crate) mod panel;
 pub mod quant;
+pub mod reduce;
