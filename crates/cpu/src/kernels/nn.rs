@@ -330,6 +330,7 @@ mod tests {
 
     fn each<T: Load>(
         eps: f64,
+        floor: f64,
         r: &mut Lcg,
         f: impl Fn(&[T], usize, &mut [T]),
         model: impl Fn(&[f64]) -> Vec<f64>,
