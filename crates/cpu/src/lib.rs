@@ -1,5 +1,6 @@
 //! The CPU backend: memory, threads, SIMD and kernels.
 
+pub mod buffer;
 pub mod isa;
 pub mod kernels;
 pub mod pool;
