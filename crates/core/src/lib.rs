@@ -3,6 +3,7 @@
 
 pub mod dtype;
 pub mod error;
+pub mod kernel;
 pub mod quant;
 
 pub use dtype::{Complex, Dtype, Element};
