@@ -173,7 +173,7 @@ pub(super) fn generate<S: AsRef<str>>(
         .collect();
     let values: Vec<_> = template.iter().map(|(_, v)| template_text(*v, f.dialect)).collect();
     let values = if values.is_empty() { String::new() } else { format!("<{}>", values.join(", ")) };
-    let _ = writeln!(t, "  ISOPACE_BODY void operator()(ISOPACE_THREAD t) const {{ isopace_body{values}({}); }}\n}};", call.join(", "));
+    let _ = writeln!(t, "  ISOPACE_INIT void operator()(ISOPACE_THREAD t) const {{ isopace_body{values}({}); }}\n}};", call.join(", "));
     let mode = match f.mode {
         Mode::Flat => "FLAT",
         Mode::Grouped => "GROUPED",
