@@ -197,6 +197,7 @@ fn translate(text: &str) -> String {
             Kind::Word if word == "threadgroup" && declares(text, &tokens, i) => {
                 (token.start, "ISOPACE_SHARED", token.end)
             }
+            Kind::Word if word == "include" && provided(text, &tokens, i) => (tokens[i - 1].start, "//", tokens[i - 1].start),
             _ => continue,
         };
         out.push_str(&text[copied..upto]);
@@ -216,6 +217,13 @@ fn is_plain_float(number: &str) -> bool {
         number.contains(['.', 'e', 'E'])
     };
     floating && number.ends_with(|c: char| c.is_ascii_digit() || c == '.')
+}
+
+/// True for the `include` of a header whose content the prelude has.
+fn provided(text: &str, tokens: &[Token], i: usize) -> bool {
+    let hash = i > 0 && is_punct(&tokens[i - 1], b"#");
+    let file = text[tokens[i].end..].trim_start();
+    hash && ["<metal", "\"metal", "<mlx/", "\"mlx/", "<simd/"].iter().any(|p| file.starts_with(p))
 }
 
 fn is_punct(token: &Token, set: &[u8]) -> bool {
@@ -271,6 +279,13 @@ mod tests {
     fn literals_become_float() {
         assert_eq!(translate("x * 0.5 + 1e-5 - .5 + 1.f + 2.0h + 3 + 0x1p3 + 0xe"), "x * 0.5f + 1e-5f - .5f + 1.f + 2.0h + 3 + 0x1p3f + 0xe");
         assert_eq!(translate("v1.x2 // 0.5\n\"0.5\""), "v1.x2 // 0.5\n\"0.5\"");
+    }
+
+    #[test]
+    fn provided_headers_are_left_out() {
+        let text = "#include <metal_stdlib>\n # include \"mlx/backend/metal/kernels/utils.h\"\n#include <x.h>";
+        let want = "//#include <metal_stdlib>\n //# include \"mlx/backend/metal/kernels/utils.h\"\n#include <x.h>";
+        assert_eq!(translate(text), want);
     }
 
     #[test]

@@ -170,7 +170,8 @@ fn essence(kernel: &str, unit: &str, output: &str) -> String {
             {
                 out.push_str(&format!("{at}\n{}", quote(at).unwrap_or_default()));
             }
-            out.push_str(&format!("{line}\n{}", quote(line).unwrap_or_default()));
+            let plain = line.replace("* __restrict__", "*").replace("*__restrict", "*");
+            out.push_str(&format!("{plain}\n{}", quote(line).unwrap_or_default()));
             from = None;
         }
         if out.len() > 3000 {

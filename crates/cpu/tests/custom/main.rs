@@ -1,6 +1,7 @@
 //! Custom kernels on the CPU: vocabulary, cooperation, specializations, modules.
 
 mod cooperation;
+mod dump;
 mod modules;
 mod specializations;
 mod vocabulary;

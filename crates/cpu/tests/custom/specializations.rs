@@ -42,7 +42,7 @@ fn interleaved_specializations_make_one_source_each() {
 #[test]
 fn bool_int_and_dtype_are_distinct() {
     let k = function("tpl", &["a"], &["out"], "out[0] = (T)(FLAG ? 7 : 8) + (T)(A * 100 + B);");
-    let mut r = |flag, a, b| {
+    let r = |flag, a, b| {
         let mut out = [Data::zeros(Dtype::F32, 1)];
         let t = [("T", dt(Dtype::F32)), ("FLAG", flag), ("A", int(a)), ("B", int(b))];
         call(&k, &t, &mut [Data::of(&[0f32; 4])], &mut out, [1, 1, 1], [1, 1, 1]).unwrap();
@@ -210,7 +210,7 @@ fn grid_counts_threads_and_limits_hold() {
         want.push(0.0);
         assert_eq!(out[0].to::<f32>(), want);
     }
-    let mut go = |grid, threadgroup| {
+    let go = |grid, threadgroup| {
         let r = call(&k, &[], &mut [Data::of(&[4i32; 8])], &mut [Data::zeros(Dtype::F32, 5)], grid, threadgroup);
         r.map_err(|e| e.to_string())
     };
