@@ -2,6 +2,7 @@
 
 mod cooperation;
 mod dump;
+mod figures;
 mod modules;
 mod specializations;
 mod vocabulary;
