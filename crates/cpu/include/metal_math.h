@@ -35,24 +35,27 @@ namespace isopace {
 // SIMD; every lane gives the same result, whatever its place. Polynomials after Cephes.
 namespace fn {
 ISOPACE_INLINE float pow2i(int k) { return bits<float>((k + 127) << 23); }
-ISOPACE_INLINE float exp_of(float r, float n) {  // e^r * 2^n, |r| <= ln(2)/2
+ISOPACE_INLINE float expm1_of(float r) {  // e^r - 1, |r| <= ln(2)/2
   float p = 1.9875691500e-4f;
   p = ISOPACE_MADD(p, r, 1.3981999507e-3f);
   p = ISOPACE_MADD(p, r, 8.3334519073e-3f);
   p = ISOPACE_MADD(p, r, 4.1665795894e-2f);
   p = ISOPACE_MADD(p, r, 1.6666665459e-1f);
   p = ISOPACE_MADD(p, r, 5.0000001201e-1f);
-  p = ISOPACE_MADD(p, r * r, r) + 1.0f;
+  return ISOPACE_MADD(p, r * r, r);
+}
+ISOPACE_INLINE float exp_of(float r, float n) {  // e^r * 2^n
   int k = int(n), h = k >> 1;
-  return p * pow2i(h) * pow2i(k - h);
+  return (expm1_of(r) + 1.0f) * pow2i(h) * pow2i(k - h);
+}
+ISOPACE_INLINE float reduce_ln2(float x, float n) {
+  return ISOPACE_MADD(n, 2.12194440e-4f, ISOPACE_MADD(n, -0.693359375f, x));
 }
 ISOPACE_INLINE float exp(float x) {
   x = x > 89.0f ? 89.0f : x;
   x = x < -104.0f ? -104.0f : x;
   float n = __builtin_rintf(x * 1.44269504088896341f);
-  float r = ISOPACE_MADD(n, -0.693359375f, x);
-  r = ISOPACE_MADD(n, 2.12194440e-4f, r);
-  return exp_of(r, n);
+  return exp_of(reduce_ln2(x, n), n);
 }
 ISOPACE_INLINE float exp2(float x) {
   x = x > 129.0f ? 129.0f : x;
@@ -102,16 +105,12 @@ ISOPACE_INLINE float log10(float x) {
   float r = ISOPACE_MADD(e, 2.48745663981195e-4f, (f + p) * 0.434294481903251828f);
   return log_edges(x, ISOPACE_MADD(e, 0.30078125f, r));
 }
-ISOPACE_INLINE float tanh(float x) {
-  float a = __builtin_fabsf(x), z = x * x;
-  float big = 1.0f - 2.0f / (exp(a + a) + 1.0f);
-  float p = -5.70498872745e-3f;
-  p = ISOPACE_MADD(p, z, 2.06390887954e-2f);
-  p = ISOPACE_MADD(p, z, -5.37397155531e-2f);
-  p = ISOPACE_MADD(p, z, 1.33314422036e-1f);
-  p = ISOPACE_MADD(p, z, -3.33332819422e-1f);
-  float little = ISOPACE_MADD(p * z, x, x);
-  return a < 0.625f ? little : __builtin_copysignf(big, x);
+ISOPACE_INLINE float tanh(float x) {  // q / (q + 2) with q = e^2|x| - 1, exact for small x too
+  float a = __builtin_fabsf(x);
+  a = a > 9.1f ? 9.1f : a;
+  float t = a + a, n = __builtin_rintf(t * 1.44269504088896341f), s = pow2i(int(n));
+  float q = ISOPACE_MADD(s, expm1_of(reduce_ln2(t, n)), s - 1.0f);
+  return __builtin_copysignf(q / (q + 2.0f), x);
 }
 ISOPACE_INLINE float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 ISOPACE_INLINE float reduce2(float x) { return x - 2.0f * __builtin_rintf(x * 0.5f); }
