@@ -90,14 +90,19 @@ impl Function {
         if let Some(e) = &leaves.failed {
             return Err(e.clone());
         }
+        let mut s = self.state.lock();
+        s.cache.stats.calls += 1;
+        if let Some(found) = s.cache.find_last(leaves) {
+            s.cache.stats.hits += 1;
+            drop(s);
+            return found.call(leaves);
+        }
+        drop(s);
         let call = CallHash::new(leaves);
-        let found = {
-            let mut s = self.state.lock();
-            s.cache.stats.calls += 1;
-            let found = s.cache.find(leaves, &call);
-            s.cache.stats.hits += found.is_ok() as u64;
-            found
-        };
+        let mut s = self.state.lock();
+        let found = s.cache.find(leaves, &call);
+        s.cache.stats.hits += found.is_ok() as u64;
+        drop(s);
         let found = match found {
             Ok(found) => found,
             Err(cause) => self.miss(leaves, &call, cause, trace)?,
@@ -336,7 +341,10 @@ impl Found {
             return Ok(Outputs { arrays: SmallVec::new(), scalars, payload: v.payload.clone() });
         }
         let cells: Scalars = self.cells[..n_cells].iter().map(|&n| n.into()).collect();
-        let mut inputs: Inputs = leaves.arrays.iter().map(|&a| a.clone()).collect();
+        let mut inputs = Inputs::with_capacity(leaves.arrays.len() + v.random as usize);
+        for &a in &leaves.arrays {
+            inputs.push(a.clone());
+        }
         let callee: Arc<dyn Callee> = v.plan.clone();
         let op = Op::Call(CallOp(callee));
         let arrays = if v.random {

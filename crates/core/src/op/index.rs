@@ -40,3 +40,10 @@ pub fn clamp(index: i64, dim: usize) -> usize {
     let i = if index < 0 { index.saturating_add(dim as i64) } else { index };
     i.clamp(0, dim as i64 - 1) as usize
 }
+
+/// The start of `size` elements in `dim`: counted from the end once if negative, then clamped so that
+/// the whole slice lies inside; `size` must not exceed `dim`.
+pub fn clamp_start(index: i64, dim: usize, size: usize) -> usize {
+    let i = if index < 0 { index.saturating_add(dim as i64) } else { index };
+    i.clamp(0, dim as i64 - size as i64) as usize
+}

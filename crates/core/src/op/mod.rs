@@ -8,6 +8,7 @@ pub mod index;
 pub mod matmul;
 pub mod nn;
 pub mod quant;
+pub mod random;
 pub mod reduce;
 pub mod region;
 pub mod scalar_ops;

@@ -21,7 +21,7 @@ pub(super) fn matmul(a: &Tensor, b: &Tensor, out: &Aval) -> Result<Tensor> {
     if k != k2 {
         bail!(Shape, "[matmul] inner dimensions differ: {:?} @ {:?}", a.shape, b.shape);
     }
-    let batch: Shape = out.shape[..out.shape.len() - 2].into();
+    let batch = batch_a.broadcast(&batch_b, "matmul")?;
     let pairs = numbers(&batch_a, &batch).into_iter().zip(numbers(&batch_b, &batch)).collect();
     product(a, b, &Stack { m, k, n, pairs }, out)
 }

@@ -2,10 +2,19 @@
 //! against it. A step reads its inputs, through whatever layout they have, into row-major
 //! [`tensor::Tensor`]s of wide numbers, computes, and rounds or wraps once to the dtype of the result.
 
+mod blocks;
+mod conv;
 mod elementwise;
+mod index;
+mod linalg;
 mod matmul;
 mod memory;
+mod nn;
+mod quant;
+mod random;
 mod reduce;
+mod scan;
+mod sort;
 mod tensor;
 
 use crate::aval::Aval;
@@ -121,7 +130,51 @@ fn compute(op: &Op, ins: &[Tensor], cells: &[Number], outs: &[Aval]) -> Result<V
         Op::Contiguous => ins[0].clone(),
         Op::Reduce(kind, axes) => reduce::reduce(*kind, axes, &ins[0], out)?,
         Op::ArgReduce(kind, axis) => reduce::arg_reduce(*kind, *axis as usize, &ins[0], out)?,
+        Op::DynamicSlice(axes) => index::dynamic_slice(axes, &ins[0], &ins[1], out)?,
+        Op::SliceUpdate(steps, combine) => {
+            index::slice_update(steps, *combine, &ins[0], &ins[1], cells, out)?
+        }
+        Op::DynamicSliceUpdate(axes) => index::dynamic_slice_update(axes, ins, out)?,
+        Op::Gather(g) => index::gather(g, ins, out)?,
+        Op::Scatter(s) => index::scatter(s, ins, out)?,
+        Op::TakeAlong(axis) => index::take_along(*axis as usize, &ins[0], &ins[1], out)?,
+        Op::ScatterAlong(axis, combine) => index::scatter_along(*axis as usize, *combine, ins, out)?,
+        Op::MaskedScatter => index::masked_scatter(&ins[0], &ins[1], &ins[2], out)?,
+        Op::Concat(axis) => index::concat(*axis as usize, ins, out)?,
+        Op::Pad(low, _) => index::pad(low, &ins[0], &ins[1], out)?,
+        Op::Scan(kind, axis, reverse, inclusive) => {
+            scan::scan(*kind, *axis as usize, *reverse, *inclusive, &ins[0], out)?
+        }
+        Op::Sort(axis) => sort::sort(*axis as usize, &ins[0]),
+        Op::ArgSort(axis) => sort::arg_sort(*axis as usize, &ins[0], out),
+        Op::SearchSorted(right) => sort::search_sorted(*right, &ins[0], &ins[1], out)?,
         Op::Matmul => matmul::matmul(&ins[0], &ins[1], out)?,
-        _ => bail!(Unsupported, "[{}] the reference interpreter lacks it", op.name()),
+        Op::QuantMatmul(q) => quant::quant_matmul(q, ins, out)?,
+        Op::GatherMatmul(g) => quant::gather_matmul(g, ins, out)?,
+        Op::Quantize(group, bits, mode) => return quant::quantize(*group, *bits, *mode, &ins[0], outs),
+        Op::Dequantize(format) => quant::dequantize(*format, ins, out)?,
+        // Packed weights stand here as in the file.
+        Op::PackWeight(_) => ins[0].clone().reshape(out.shape.clone()),
+        Op::QuantTake(format) => quant::take(*format, ins, out)?,
+        Op::ToFp8 => quant::encode_fp8(&ins[0], out),
+        Op::FromFp8 => quant::decode_fp8(&ins[0], out)?,
+        Op::Softmax => nn::softmax(&ins[0], out)?,
+        Op::RmsNorm => nn::rms_norm(ins, cells[0], out)?,
+        Op::LayerNorm => nn::layer_norm(ins, cells[0], out)?,
+        Op::Rope(r) => nn::rope(r, ins, cells, out)?,
+        Op::Sdpa(s) => nn::sdpa(s, ins, cells, out)?,
+        Op::RandomBits => random::bits(&ins[0], out)?,
+        Op::Conv(c) => conv::conv(c, &ins[0], &ins[1], out)?,
+        Op::Inverse => linalg::inverse(&ins[0], out)?,
+        Op::Param(_)
+        | Op::Reshape
+        | Op::Transpose(_)
+        | Op::Broadcast
+        | Op::Slice(_)
+        | Op::SliceValid(_)
+        | Op::Bitcast
+        | Op::AsStrided(..)
+        | Op::Custom(_)
+        | Op::Call(_) => bail!(Internal, "[{}] is not a step of a device", op.name()),
     }])
 }
