@@ -54,7 +54,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut out = Vec::new();
     for (n, line) in prose(text) {
-        // Code spans are every second piece.
+        // Code spans are every second piece; a link whose text is one keeps its second half.
         for piece in line.split('`').step_by(2) {
             for (at, _) in piece.match_indices("](") {
                 let target = &piece[at + 2..];
@@ -64,7 +64,6 @@ fn links(text: &str) -> Vec<(usize, String)> {
             }
         }
     }
-    // A link whose text is a code span is cut in two by the above: `[`x`](y)` keeps its second half.
     out
 }
 
@@ -86,7 +85,7 @@ fn resolve(from: &str, target: &str) -> String {
 /// What headings are called in links.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings =
-        prose(text).filter_map(|(_, l)| l.starts_with('#').then(|| l.trim_start_matches('#').trim()));
+        prose(text).map(|(_, l)| l).filter(|l| l.starts_with('#')).map(|l| l.trim_start_matches('#').trim());
     headings
         .map(|h| {
             let kept = h.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));

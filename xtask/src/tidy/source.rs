@@ -254,9 +254,9 @@ fn tree<'a>(text: &'a str, prefix: &str, at: usize, out: &mut Vec<(usize, String
     let len = text.bytes().take_while(|&b| is_word(b)).count();
     let (name, mut rest) = text.split_at(len);
     if name.is_empty() {
-        if text.starts_with('*') {
+        if let Some(rest) = text.strip_prefix('*') {
             out.push((at, prefix.trim_end_matches("::").to_string()));
-            return &text[1..];
+            return rest;
         }
         return text;
     }
