@@ -2,6 +2,8 @@
 //!
 //! Run with `cargo run -p isopace-core --example life_of_an_expression`.
 
+#![allow(clippy::print_stdout)]
+
 use isopace_core::compile::compile;
 use isopace_core::runtime::{eager_stats, explain_graph, explain_plan};
 use isopace_core::{Array, Result, Scalar};
