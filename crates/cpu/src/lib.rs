@@ -1,6 +1,14 @@
 //! The CPU backend: memory, threads, SIMD and kernels.
 
+pub mod backend;
+pub mod buffer;
+mod elem;
 pub mod isa;
 pub mod kernels;
 pub mod pool;
 pub mod simd;
+mod steps;
+mod view;
+mod vm;
+
+pub use backend::{CpuBackend, init};
