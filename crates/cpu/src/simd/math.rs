@@ -110,14 +110,14 @@ pub fn log1<const FMA: bool>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-fn log2_1<const FMA: bool>(x: f32) -> f32 {
+pub fn log2_1<const FMA: bool>(x: f32) -> f32 {
     let (m, e) = log_parts::<FMA>(x);
     // log2(e) = 1 + 0.44…: the product with the 1 is exact.
     log_edges(x, e + madd::<FMA>(m, 0.442_695_04, m))
 }
 
 #[inline(always)]
-fn log10_1<const FMA: bool>(x: f32) -> f32 {
+pub fn log10_1<const FMA: bool>(x: f32) -> f32 {
     let (m, e) = log_parts::<FMA>(x);
     let low = madd::<FMA>(e, -4.605_038_9e-6, m * std::f32::consts::LOG10_E);
     log_edges(x, madd::<FMA>(e, 0.301_034_6, low))
