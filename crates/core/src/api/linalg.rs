@@ -450,7 +450,8 @@ pub fn convolve(a: &Array, v: &Array, mode: ConvolveMode) -> Result<Array> {
     let (n, k) = (long.size(), short.size());
     let x = long.reshape_to([1, n, 1])?;
     let w = short.flip(0)?.reshape_to([1, k, 1])?;
-    let full = super::conv1d(&x, &w, 1, k as i64 - 1, 1, 1)?.ravel()?;
+    let dtype = x.dtype().promote(w.dtype()).to_inexact();
+    let full = super::conv1d(&x.astype(dtype)?, &w, 1, k as i64 - 1, 1, 1)?.ravel()?;
     match mode {
         ConvolveMode::Full => Ok(full),
         ConvolveMode::Same => full.slice_axis(0, (k - 1) / 2, (k - 1) / 2 + n),

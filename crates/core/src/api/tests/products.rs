@@ -45,7 +45,13 @@ fn products() {
     is(f([2], &[1.0, 0.0]).cross(&f([2], &[0.0, 1.0]), -1), Dtype::F32, &[3], &[0.0, 0.0, 1.0]);
     is(c([2]).hadamard_transform(Some(1.0)), Dtype::F32, &[2], &[1.0, -1.0]);
     let twice = c([24]).hadamard_transform(None).unwrap().hadamard_transform(None).unwrap();
-    assert_eq!(twice.shape().to_vec(), [24]);
+    let same: Vec<f64> = (0..24).map(f64::from).collect();
+    let twice = twice.multiply(1000).unwrap().round().unwrap().divide(1000).unwrap();
+    is(Ok(twice), Dtype::F32, &[24], &same);
+    // The row that the peer gives for the second unit vector of order 12.
+    let unit = eye(12, 12, 0, Dtype::F32).unwrap().slice_axis(0, 1, 2).unwrap();
+    let row: Vec<f64> = [-1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1].into_iter().map(f64::from).collect();
+    is(unit.hadamard_transform(Some(1.0)), Dtype::F32, &[1, 12], &row);
     refused!(Shape, c([3]).hadamard_transform(None), c([]).hadamard_transform(None));
 }
 
