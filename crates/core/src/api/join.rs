@@ -82,7 +82,7 @@ impl Array {
         if parts == 0 {
             bail!(Argument, "[split] 0 parts; accepted: at least 1");
         }
-        if dim % parts != 0 {
+        if !dim.is_multiple_of(parts) {
             bail!(Shape, "[split] axis {a} of {:?} does not divide into {parts} parts", self.shape());
         }
         let size = dim / parts;

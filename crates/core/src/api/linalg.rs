@@ -138,7 +138,8 @@ impl Array {
             bail!(Shape, "[cross] extents {na} and {nb} along axis {at}; accepted: 2 or 3");
         }
         let (mut rest_a, mut rest_b) = (self.shape().clone(), other.shape().clone());
-        (rest_a.remove(a), rest_b.remove(b));
+        rest_a.remove(a);
+        rest_b.remove(b);
         rest_a.broadcast(&rest_b, "cross")?;
         let part = |x: &Array, axis: usize, i: usize| {
             if i < x.shape()[axis] {

@@ -21,12 +21,12 @@ fn composites() {
     is(f([1], &[1.5]).round_to(i64::MIN), Dtype::F32, &[1], &[0.0]);
     is(x.isclose(&x, 1e-5, 1e-8, true), Dtype::Bool, &[3], &[1.0, 1.0, 1.0]);
     is(x.isclose(&x, 1e-5, 1e-8, false), Dtype::Bool, &[3], &[0.0, 1.0, 1.0]);
-    is(i([1], &[1]).array_equal(&f([1], &[1.0]), false), Dtype::Bool, &[], &[1.0]);
-    is(i([1], &[1]).array_equal(&f([2], &[1.0, 1.0]), false), Dtype::Bool, &[], &[0.0]);
+    is(i([1], &[1]).array_equal(f([1], &[1.0]), false), Dtype::Bool, &[], &[1.0]);
+    is(i([1], &[1]).array_equal(f([2], &[1.0, 1.0]), false), Dtype::Bool, &[], &[0.0]);
     is(i([1], &[1]).degrees(), Dtype::F32, &[1], &[57.29578]);
     let (q, r) = f([1], &[7.5]).divmod(2).unwrap();
     is(stack(&[q, r], 0), Dtype::F32, &[2, 1], &[3.0, 1.5]);
-    is(i([2], &[1, 0]).logical_xor(&i([2], &[2, 2])), Dtype::Bool, &[2], &[0.0, 1.0]);
+    is(i([2], &[1, 0]).logical_xor(i([2], &[2, 2])), Dtype::Bool, &[2], &[0.0, 1.0]);
     is(i([4], &[1, 4, 9, 16]).diff(2, 0), Dtype::I32, &[2], &[2.0, 2.0]);
     is(i([2], &[1, 4]).diff(i64::MAX, 0), Dtype::I32, &[0], &[]);
     is(
