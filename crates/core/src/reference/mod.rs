@@ -179,3 +179,6 @@ fn compute(op: &Op, ins: &[Tensor], cells: &[Number], outs: &[Aval]) -> Result<V
         | Op::Call(_) => bail!(Internal, "[{}] is not a step of a device", op.name()),
     }])
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,7 +31,7 @@ fn ropes() {
         freqs,
     };
     let plain = rope(&x, 5, &opts(Some(100.0), None, false)).unwrap();
-    let by_array = rope(&x, &i([2], &[5, 5]), &opts(Some(100.0), None, false)).unwrap();
+    let by_array = rope(&x, i([2], &[5, 5]), &opts(Some(100.0), None, false)).unwrap();
     let by_freqs = rope(&x, 5, &opts(None, Some(f([2], &[1.0, 10.0])), false)).unwrap();
     is(Ok(by_array), Dtype::F32, &[2, 1, 3, 4], &read(&plain));
     is(Ok(by_freqs), Dtype::F32, &[2, 1, 3, 4], &read(&plain));
@@ -40,17 +40,17 @@ fn ropes() {
     let want = a * 5f64.cos() - b * 5f64.sin();
     assert!((read(&plain)[0] - want).abs() < 1e-6);
     let t = ScalarTrace::new();
-    rope(&x, &t.arg(0, Number::Int(1)), &opts(Some(100.0), None, true)).unwrap();
+    rope(&x, t.arg(0, Number::Int(1)), &opts(Some(100.0), None, true)).unwrap();
     assert!(t.concretized().is_empty());
     refused!(Argument, rope(&x, 1.5, &opts(Some(1e4), None, false)), rope(&x, 1, &opts(None, None, false)));
     refused!(Argument, rope(&x, 1, &RopeOptions { dims: 3, ..opts(Some(1e4), None, false) }));
     refused!(Argument, rope(&x, 1, &RopeOptions { dims: i64::MIN, ..opts(Some(1e4), None, false) }));
     refused!(
         Shape,
-        rope(&x, &i([3], &[0; 3]), &opts(Some(1e4), None, false)),
+        rope(&x, i([3], &[0; 3]), &opts(Some(1e4), None, false)),
         rope(&waves([2, 4]), 1, &opts(Some(1.0), None, false))
     );
-    refused!(Dtype, rope(&x, &f([1], &[0.0]), &opts(Some(1e4), None, false)));
+    refused!(Dtype, rope(&x, f([1], &[0.0]), &opts(Some(1e4), None, false)));
 }
 
 #[test]

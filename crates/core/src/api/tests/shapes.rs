@@ -7,7 +7,7 @@ use crate::scalar::{Scalar, ScalarTrace};
 fn creation() {
     crate::reference::init();
     is(full([2], 1.5, None), Dtype::F32, &[2], &[1.5, 1.5]);
-    is(full([2, 3], &count([3]), Some(Dtype::F32)), Dtype::F32, &[2, 3], &[0.0, 1.0, 2.0, 0.0, 1.0, 2.0]);
+    is(full([2, 3], count([3]), Some(Dtype::F32)), Dtype::F32, &[2, 3], &[0.0, 1.0, 2.0, 0.0, 1.0, 2.0]);
     refused!(Argument, full([2], 300, Some(Dtype::U8)));
     is(arange(0.0, 1.0, 0.3, None), Dtype::F32, &[4], &[0.0, 0.3, 0.6, 0.9]);
     is(arange(1i64 << 31, (1i64 << 31) + 2, 1, None), Dtype::I64, &[2], &[2147483648.0, 2147483649.0]);
