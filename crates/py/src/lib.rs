@@ -11,6 +11,7 @@ mod eval;
 mod functions;
 mod host;
 mod index;
+mod io;
 mod memory;
 mod overlay;
 mod print;
@@ -32,5 +33,6 @@ fn _isopace(m: &Bound<'_, PyModule>) -> PyResult<()> {
     random::register(m)?;
     compile::register(m)?;
     memory::register(m)?;
+    io::register(m)?;
     Ok(())
 }
