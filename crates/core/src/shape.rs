@@ -6,8 +6,16 @@ use std::fmt;
 use std::ops::Deref;
 
 /// The extents of an array, outermost first. A scalar has none.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(SmallVec<[usize; 4]>);
+
+impl Clone for Shape {
+    /// By memcpy, which the derived form does not reach.
+    #[inline]
+    fn clone(&self) -> Shape {
+        Shape(SmallVec::from_slice(&self.0))
+    }
+}
 
 /// Up to a handful of axes or strides without allocation.
 pub type Dims<T> = SmallVec<[T; 4]>;

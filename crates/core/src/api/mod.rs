@@ -15,6 +15,8 @@ pub mod quant;
 pub mod random;
 mod reduce;
 mod sort;
+#[cfg(test)]
+mod tests;
 pub mod view;
 
 pub use composite::*;
