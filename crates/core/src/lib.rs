@@ -16,6 +16,7 @@ pub mod array;
 pub mod op;
 // F2
 pub mod graph;
+pub mod kernel;
 pub mod pass;
 pub mod reference;
 pub mod verify;

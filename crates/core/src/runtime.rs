@@ -617,6 +617,14 @@ fn leaf(a: &Array) -> Outcome {
     }
 }
 
+/// The pending graph of these arrays before any pass, as text. For explaining; nothing is computed.
+///
+/// # Errors
+/// As [`eval`].
+pub fn explain_graph(arrays: &[Array]) -> Result<String> {
+    Ok(crate::compile::trace::capture(arrays, &[], u64::MAX)?.graph.to_string())
+}
+
 /// The plan that evaluating these arrays would run, as text. For explaining; nothing is computed.
 ///
 /// # Errors

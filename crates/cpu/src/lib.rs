@@ -1,5 +1,7 @@
 //! The CPU backend: memory, threads, SIMD and kernels.
 
+pub mod buffer;
+pub mod custom;
 pub mod isa;
 pub mod kernels;
 pub mod pool;

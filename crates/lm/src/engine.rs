@@ -1,11 +1,11 @@
 //! The engine: a loaded model with its compiled step, and generation on top of it.
 
 use crate::chat::{ChatTemplate, Message};
-use crate::hub::{ModelFiles, locate};
+use crate::hub::{Folder, ModelFiles, locate, read_json};
 use crate::kv::{KvCache, LayerCache};
 use crate::models::{self, Model};
 use crate::sample::{SampleOptions, Sampler};
-use crate::tokenizer::{Detokenizer, JsonSettings, StopStrings, Stopped, Tokenizer};
+use crate::tokenizer::{Detokenizer, StopStrings, Stopped, Tokenizer};
 use crate::weights::{Activations, Weights};
 use isopace::compile::{Compiled, Options, ScalarMode, Stats, compile_with};
 use isopace::{Array, Dtype, Result, Scalar, bail, err, runtime};
@@ -174,32 +174,12 @@ fn load_gguf(path: &Path, options: LoadOptions) -> Result<Loaded> {
     Ok((model, tokenizer, template, weights))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|e| err!(Io, "[model] {}: {e}", path.display()))
-}
-
-fn read_json(path: &Path) -> Result<serde_json::Value> {
-    serde_json::from_slice(&read(path)?).map_err(|e| err!(Format, "[model] {}: {e}", path.display()))
-}
-
-fn load_folder(folder: &crate::hub::Folder, options: LoadOptions) -> Result<Loaded> {
-    let config = read_json(&folder.config)?;
-    let tokenizer_config = folder.tokenizer_config.as_deref().map(read_json).transpose()?;
-    let generation = folder.generation_config.as_deref().map(read_json).transpose()?;
-    let settings = JsonSettings::from_configs(tokenizer_config.as_ref(), &[generation.as_ref(), Some(&config)]);
-    let json = read(&folder.tokenizer)?;
-    let tokenizer = Tokenizer::from_json(&json, &folder.tokenizer.display().to_string(), &settings)?;
-    let source = match &folder.chat_template {
-        Some(p) => Some(String::from_utf8_lossy(&read(p)?).into_owned()),
-        None => tokenizer_config
-            .as_ref()
-            .and_then(|c| c.get("chat_template")?.as_str())
-            .map(str::to_string),
-    };
-    let template = source.map(|s| ChatTemplate::for_tokenizer(&s, &tokenizer)).transpose()?;
+fn load_folder(folder: &Folder, options: LoadOptions) -> Result<Loaded> {
+    let tokenizer = folder.tokenizer()?;
+    let template = folder.chat_template(&tokenizer)?;
     let mut weights = Weights::safetensors(&folder.weights)?;
     weights.activations = options.activations;
-    let model = models::from_config(&config, &weights)?;
+    let model = models::from_config(&read_json(&folder.config)?, &weights)?;
     Ok((model, tokenizer, template, weights))
 }
 

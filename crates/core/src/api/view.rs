@@ -206,6 +206,27 @@ impl Array {
         node(op, smallvec![self.clone()], starts.into(), sizes.into(), self.dtype())
     }
 
+    /// The array with the block from `starts` on replaced by `update`. A start may be symbolic, under the
+    /// guards that the block stays inside. In place when nobody else holds the array.
+    ///
+    /// # Errors
+    /// `Shape` unless there is a start for each axis and the update has as many axes; `Axis` when the
+    /// block leaves the array.
+    #[track_caller]
+    pub fn slice_update(&self, update: &Array, starts: &[Scalar]) -> Result<Array> {
+        if update.ndim() != self.ndim() || starts.len() != self.ndim() {
+            bail!(
+                Shape,
+                "[slice_update] {} starts and an update {:?} for {:?}",
+                starts.len(),
+                update.shape(),
+                self.shape()
+            );
+        }
+        let steps: Dims<i64> = smallvec![1; self.ndim()];
+        self.slice_set(starts, &steps, Combine::Set, update)
+    }
+
     /// The array with such a slice combined with `update`, which has the shape `sizes` or broadcasts.
     #[track_caller]
     pub(crate) fn slice_set(

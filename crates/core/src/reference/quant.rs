@@ -102,13 +102,12 @@ fn decode(format: WeightFormat, parts: &[Tensor], rounded: bool) -> Result<Tenso
             if let Some(last) = shape.as_mut().last_mut() {
                 *last = cols as usize;
             }
-            (shape, block_values(format, &parts[0])?)
+            (shape, block_values(format, &parts[0], usize::MAX)?)
         }
         WeightFormat::Packed { format, rows, cols } => {
-            let values = block_values(format, &parts[0])?;
             let (rows, cols) = (rows as usize, cols as usize);
-            let stack = values.len() / (rows * cols).max(1);
-            (if stack == 1 { [rows, cols].into() } else { [stack, rows, cols].into() }, values)
+            let nbytes = format.row_bytes(cols).unwrap_or(0) * rows;
+            ([rows, cols].into(), block_values(format, &parts[0], nbytes)?)
         }
         WeightFormat::Grouped { group, bits, mode } => grouped(group, bits, mode, parts, rounded)?,
     };
@@ -118,8 +117,9 @@ fn decode(format: WeightFormat, parts: &[Tensor], rounded: bool) -> Result<Tenso
     Ok(Tensor { shape, dtype: Dtype::F64, data: Data::Float(values) })
 }
 
-fn block_values(format: crate::BlockFormat, part: &Tensor) -> Result<Vec<f64>> {
-    let bytes: Vec<u8> = part.ints("dequantize")?.iter().map(|&b| b as u8).collect();
+/// The values of the first `nbytes` bytes.
+fn block_values(format: crate::BlockFormat, part: &Tensor, nbytes: usize) -> Result<Vec<f64>> {
+    let bytes: Vec<u8> = part.ints("dequantize")?.iter().take(nbytes).map(|&b| b as u8).collect();
     Ok(blocks::decode(format, &bytes)?.into_iter().map(f64::from).collect())
 }
 
@@ -255,6 +255,13 @@ pub(super) fn encode_fp8(x: &Tensor, out: &Aval) -> Tensor {
 pub(super) fn decode_fp8(x: &Tensor, out: &Aval) -> Result<Tensor> {
     let values = x.ints("from_fp8")?.iter().map(|&c| narrow(fp8(c as u8) as f64, out.dtype));
     Ok(Tensor::new(out, Data::Float(values.collect())))
+}
+
+/// The reference's packed order is the file's, filled up with zeros.
+pub(super) fn pack_weight(bytes: &Tensor, out: &Aval) -> Result<Tensor> {
+    let mut data = bytes.ints("pack_weight")?.to_vec();
+    data.resize(out.shape.elems(), 0);
+    Ok(Tensor::of(out.shape.clone(), out.dtype, Data::Int(data)))
 }
 
 #[cfg(test)]

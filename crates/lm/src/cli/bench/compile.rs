@@ -186,7 +186,14 @@ fn long_decode(tokens: usize) -> Result<Value> {
         rope(&fast::rms_norm(&x, Some(&w), 1e-6)?, false, &offset)
     });
     fn rope(x: &Array, traditional: bool, offset: &Scalar) -> Result<Array> {
-        fast::rope(x, DIM, traditional, 10000.0, 1.0, offset, None)
+        let options = fast::RopeOptions {
+            dims: DIM as i64,
+            traditional,
+            base: Some(10000.0.into()),
+            scale: 1.0.into(),
+            freqs: None,
+        };
+        fast::rope(x, offset, &options)
     }
     let (x, w) = (ones([1, 4, 1, DIM], Dtype::F32)?, ones([DIM], Dtype::F32)?);
     let mut us = Vec::with_capacity(tokens);

@@ -23,7 +23,7 @@ const PRODUCTS: [(usize, usize, usize); 5] =
     [(1, 1536, 576), (1, 49152, 576), (256, 1536, 576), (512, 512, 512), (1024, 1024, 1024)];
 
 fn normal(shape: &[usize]) -> Result<Array> {
-    let a = random::normal(shape)?;
+    let a = random::normal(shape, isopace::Dtype::F32, None, None, None)?;
     a.eval()?;
     Ok(a)
 }
