@@ -355,7 +355,7 @@ pub fn round(x: f64, d: Dtype) -> f64 {
     }
 }
 
-/// Rounds to float16. (`half::f16::from_f64` looks at the upper 32 bits alone and misses ties.)
+/// Rounds to float16. (`half::f16::from_f64` looks at the upper 32 bits alone, so it takes what is just past a tie for one.)
 pub fn to_f16(x: f64) -> half::f16 {
     half::f16::from_f32(to_odd(x))
 }
