@@ -125,7 +125,9 @@ impl Cache {
     fn insert(&mut self, hash: u64, key: &[u8], value: Arc<Specialization>) {
         while self.table.len() >= self.bound {
             // A scan, but only where a source was generated anyway.
-            let Some((h, used)) = self.table.iter().min_by_key(|e| e.used).map(|e| (e.hash, e.used)) else { break };
+            let Some((h, used)) = self.table.iter().min_by_key(|e| e.used).map(|e| (e.hash, e.used)) else {
+                break;
+            };
             if let Ok(oldest) = self.table.find_entry(h, |e| e.used == used) {
                 oldest.remove();
                 self.stats.evictions += 1;
@@ -136,7 +138,11 @@ impl Cache {
     }
 }
 
-fn encode<S: AsRef<str>>(template: &[(S, TemplateValue)], inputs: &[InputKind], outputs: &[Dtype]) -> SpecKey {
+fn encode<S: AsRef<str>>(
+    template: &[(S, TemplateValue)],
+    inputs: &[InputKind],
+    outputs: &[Dtype],
+) -> SpecKey {
     let mut key = SpecKey::new();
     for i in inputs {
         key.push((i.dtype as u8) << 2 | i.passing as u8);
@@ -211,7 +217,10 @@ impl KernelFunction {
         }
         if outputs != self.outputs.len() {
             let (place, want, names) = (self.place(), self.outputs.len(), &self.outputs);
-            bail!(Argument, "[{place}] got {outputs} output dtypes; the kernel has {want} outputs: {names:?}");
+            bail!(
+                Argument,
+                "[{place}] got {outputs} output dtypes; the kernel has {want} outputs: {names:?}"
+            );
         }
         Ok(())
     }
@@ -224,9 +233,13 @@ impl KernelFunction {
             if template[..i].iter().any(|(n, _)| n.as_ref() == name) {
                 bail!(Kernel, "[{place}] template name {name:?} is given twice");
             }
-            let taken = self.inputs.iter().any(|i| &*i.name == name) || self.outputs.iter().any(|o| &**o == name);
+            let taken =
+                self.inputs.iter().any(|i| &*i.name == name) || self.outputs.iter().any(|o| &**o == name);
             if taken {
-                bail!(Kernel, "[{place}] template name {name:?} is also an input or an output; choose another");
+                bail!(
+                    Kernel,
+                    "[{place}] template name {name:?} is also an input or an output; choose another"
+                );
             }
         }
         Ok(())
