@@ -59,13 +59,14 @@ pub fn at<T, const N: usize>(s: &[T], at: usize) -> &[T; N] {
 /// Loads and stores of x86 vectors; arrays carry the bounds, so only the feature matters, and a
 /// caller without it cannot call these outside `unsafe`.
 #[cfg(target_arch = "x86_64")]
-pub mod x86 {
+pub(crate) mod x86 {
     use std::arch::x86_64::*;
 
     macro_rules! moves {
         ($($feature:literal: $load:ident, $store:ident, $t:ty, $n:literal, $v:ty, $l:ident, $s:ident;)*) => { $(
             /// Loads one vector.
             #[inline]
+            #[allow(dead_code, reason = "loads and stores come in pairs")]
             #[target_feature(enable = $feature)]
             pub fn $load(a: &[$t; $n]) -> $v {
                 // SAFETY: the array has exactly the bytes of the vector; the load is unaligned.
@@ -73,6 +74,7 @@ pub mod x86 {
             }
             /// Stores one vector.
             #[inline]
+            #[allow(dead_code, reason = "loads and stores come in pairs")]
             #[target_feature(enable = $feature)]
             pub fn $store(a: &mut [$t; $n], v: $v) {
                 // SAFETY: the array has exactly the bytes of the vector; the store is unaligned.
@@ -88,6 +90,7 @@ pub mod x86 {
         "avx": load_u8x32, store_u8x32, u8, 32, __m256i, _mm256_loadu_si256, _mm256_storeu_si256;
         "avx": load_i8x32, store_i8x32, i8, 32, __m256i, _mm256_loadu_si256, _mm256_storeu_si256;
         "avx": load_u16x16, store_u16x16, u16, 16, __m256i, _mm256_loadu_si256, _mm256_storeu_si256;
+        "sse": load_f32x4, store_f32x4, f32, 4, __m128, _mm_loadu_ps, _mm_storeu_ps;
         "sse2": load_u16x8, store_u16x8, u16, 8, __m128i, _mm_loadu_si128, _mm_storeu_si128;
         "sse2": load_u8x16, store_u8x16, u8, 16, __m128i, _mm_loadu_si128, _mm_storeu_si128;
     }
