@@ -68,15 +68,21 @@ impl Drop for Node {
     /// Drops chains of lazy nodes without recursion.
     fn drop(&mut self) {
         let State::Lazy(inputs) = self.state.get_mut() else { return };
-        if inputs.is_empty() {
-            return;
-        }
-        let mut stack: Vec<Array> = std::mem::take(inputs).into_iter().collect();
-        while let Some(a) = stack.pop() {
-            if let Some(mut node) = Arc::into_inner(a.node)
-                && let State::Lazy(inputs) = node.state.get_mut()
-            {
-                stack.extend(std::mem::take(inputs));
+        // Nothing is allocated unless an input that nobody else holds is lazy itself.
+        let mut stack: Vec<Inputs> = Vec::new();
+        let mut current = std::mem::take(inputs);
+        loop {
+            while let Some(a) = current.pop() {
+                if let Some(mut node) = Arc::into_inner(a.node)
+                    && let State::Lazy(inputs) = node.state.get_mut()
+                    && !inputs.is_empty()
+                {
+                    stack.push(std::mem::take(inputs));
+                }
+            }
+            match stack.pop() {
+                Some(next) => current = next,
+                None => return,
             }
         }
     }

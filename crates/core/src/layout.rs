@@ -5,11 +5,19 @@ use crate::shape::{Dims, Shape};
 /// A strided view: shape, strides and offset, all in elements. Strides may be zero (broadcast) or
 /// negative (reversed); every address they reach lies inside the buffer (upheld by the op rules,
 /// which check indices when a node is built or a plan is bound).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     pub shape: Shape,
     pub strides: Dims<isize>,
     pub offset: usize,
+}
+
+impl Clone for Layout {
+    /// By memcpy, which the derived form does not reach.
+    #[inline]
+    fn clone(&self) -> Layout {
+        Layout { shape: self.shape.clone(), strides: Dims::from_slice(&self.strides), offset: self.offset }
+    }
 }
 
 impl Layout {

@@ -24,6 +24,7 @@ pub mod backend;
 pub mod compile;
 pub mod lower;
 pub mod plan;
+pub mod random_key;
 pub mod runtime;
 
 pub use array::Array;

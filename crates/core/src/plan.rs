@@ -2,7 +2,7 @@
 
 use crate::aval::Aval;
 use crate::backend::{Kernel, Value};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::OpText;
 use crate::number::Number;
 use crate::op::{Callee, Op, view};
@@ -204,9 +204,4 @@ impl fmt::Display for Plan {
         let outs: Vec<_> = self.outputs.iter().map(|(r, _)| read(r)).collect();
         writeln!(f, "  return {}", outs.join(", "))
     }
-}
-
-/// The error that a failed step leaves, with the step named once.
-pub(crate) fn at_step(e: Error, name: &str) -> Error {
-    if e.to_string().starts_with('[') { e } else { err!(Internal, "[{name}] {e}") }
 }

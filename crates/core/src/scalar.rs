@@ -127,7 +127,10 @@ impl Scalar {
     /// The error that arithmetic on it ran into.
     #[track_caller]
     pub fn value(&self, reason: &str) -> Result<Number> {
-        self.value_at(reason, &Location::caller().to_string())
+        match &self.0 {
+            Repr::Number(n) => Ok(*n),
+            _ => self.value_at(reason, &Location::caller().to_string()),
+        }
     }
 
     /// [`Scalar::value`] with a place of the caller's own, such as a Python file and line.

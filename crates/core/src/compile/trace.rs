@@ -113,6 +113,8 @@ fn enter(
     };
     match (lazy, &a.node.op) {
         (Some(_), Op::Param(i)) => {
+            // The hidden random key is the last parameter.
+            let i = &if *i == KEY_PARAM { (params as u32).saturating_sub(1) } else { *i };
             if *i as usize >= params || c.graph.inputs[*i as usize] != a.node.avals[0] {
                 bail!(
                     Trace,

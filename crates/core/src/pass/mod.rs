@@ -1,12 +1,58 @@
-//! Passes: rewrites of a graph, in the order in which they run.
+//! Passes: rewrites of a graph, in the order in which they run. Each takes linear time.
+
+mod cse;
+mod fuse;
+mod views;
 
 use crate::error::Result;
-use crate::graph::Graph;
+use crate::graph::{Graph, GraphNode, Ref};
 use crate::verify;
 
+type Pass = (&'static str, fn(Graph) -> Graph);
+
+const PASSES: &[Pass] = &[
+    ("dead code", Graph::without_dead),
+    ("views", views::run),
+    ("common subexpressions", cse::run),
+    ("fusion", fuse::run),
+    ("dead code", Graph::without_dead),
+];
+
 /// Runs every pass; in debug builds the graph is verified after each.
-pub fn run(graph: Graph) -> Result<Graph> {
-    let graph = graph.without_dead();
-    verify::check(&graph, "dead code")?;
+///
+/// # Errors
+/// `Internal` when a pass broke the graph.
+pub fn run(mut graph: Graph) -> Result<Graph> {
+    verify::check(&graph, "capture")?;
+    for (name, pass) in PASSES {
+        graph = pass(graph);
+        verify::check(&graph, name)?;
+    }
     Ok(graph)
+}
+
+/// Rebuilds a graph node by node. `step` gets each node with its inputs already moved, and the graph so
+/// far; it answers with the values that replace the node's results.
+fn rebuild(g: Graph, mut step: impl FnMut(&mut Graph, GraphNode) -> Vec<Ref>) -> Graph {
+    let mut out = Graph { inputs: g.inputs, cells: g.cells, ..Graph::default() };
+    let mut at: Vec<Vec<Ref>> = Vec::with_capacity(g.nodes.len());
+    let moved = |at: &[Vec<Ref>], r: Ref| match r {
+        Ref::Node(n, o) => at[n as usize][o as usize],
+        r => r,
+    };
+    for mut node in g.nodes {
+        node.ins.iter_mut().for_each(|r| *r = moved(&at, *r));
+        let refs = step(&mut out, node);
+        at.push(refs);
+    }
+    out.outputs = g.outputs.iter().map(|&r| moved(&at, r)).collect();
+    out
+}
+
+/// Appends a node and names its results.
+fn push(g: &mut Graph, node: GraphNode) -> Vec<Ref> {
+    let n = g.nodes.len() as u32;
+    let outs = node.avals.len() as u32;
+    g.nodes.push(node);
+    (0..outs).map(|o| Ref::Node(n, o)).collect()
 }

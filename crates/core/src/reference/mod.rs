@@ -154,8 +154,7 @@ fn compute(op: &Op, ins: &[Tensor], cells: &[Number], outs: &[Aval]) -> Result<V
         Op::GatherMatmul(g) => quant::gather_matmul(g, ins, out)?,
         Op::Quantize(group, bits, mode) => return quant::quantize(*group, *bits, *mode, &ins[0], outs),
         Op::Dequantize(format) => quant::dequantize(*format, ins, out)?,
-        // Packed weights stand here as in the file.
-        Op::PackWeight(_) => ins[0].clone().reshape(out.shape.clone()),
+        Op::PackWeight(format) => quant::pack_weight(*format, &ins[0], out)?,
         Op::QuantTake(format) => quant::take(*format, ins, out)?,
         Op::ToFp8 => quant::encode_fp8(&ins[0], out),
         Op::FromFp8 => quant::decode_fp8(&ins[0], out)?,

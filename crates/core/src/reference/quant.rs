@@ -11,7 +11,7 @@ use crate::op::index::clamp;
 use crate::op::scalar_ops::round;
 use crate::op::{GatherMatmul, QuantMatmul, QuantMode, WeightFormat};
 use crate::shape::Shape;
-use crate::{Dtype, Layout, Result, bail};
+use crate::{Dtype, Layout, Result, bail, err};
 
 /// A group's codes with its scale and bias.
 struct Group {
@@ -105,8 +105,8 @@ fn decode(format: WeightFormat, parts: &[Tensor], rounded: bool) -> Result<Tenso
             (shape, block_values(format, &parts[0])?)
         }
         WeightFormat::Packed { format, rows, cols } => {
-            let values = block_values(format, &parts[0])?;
             let (rows, cols) = (rows as usize, cols as usize);
+            let values = block_values(format, &unpack_weight(format, rows, cols, &parts[0])?)?;
             let stack = values.len() / (rows * cols).max(1);
             (if stack == 1 { [rows, cols].into() } else { [stack, rows, cols].into() }, values)
         }
@@ -116,6 +116,36 @@ fn decode(format: WeightFormat, parts: &[Tensor], rounded: bool) -> Result<Tenso
         bail!(Shape, "[dequantize] {} values in parts for shape {shape:?}", values.len());
     }
     Ok(Tensor { shape, dtype: Dtype::F64, data: Data::Float(values) })
+}
+
+/// Bytes of a matrix in the file and packed.
+fn packing(format: crate::BlockFormat, rows: usize, cols: usize) -> Result<(usize, usize)> {
+    let file = format.row_bytes(cols).and_then(|n| n.checked_mul(rows));
+    let sizes = file.zip(format.packed_bytes(rows, cols)).filter(|s| s.0 > 0);
+    sizes.ok_or_else(|| err!(Shape, "[pack_weight] {rows} rows of {cols} values in {format}"))
+}
+
+/// Packed matrices stand here as in the file, each filled up with zeros to its packed size.
+pub(super) fn pack_weight(format: WeightFormat, x: &Tensor, out: &Aval) -> Result<Tensor> {
+    let (WeightFormat::Block { format, cols }, [.., rows, _]) = (format, &x.shape[..]) else {
+        bail!(Internal, "[pack_weight] {:?} as {format:?}", x.shape)
+    };
+    let (file, packed) = packing(format, *rows, cols as usize)?;
+    let filled = x.ints("pack_weight")?.chunks(file).flat_map(|m| {
+        let fill = std::iter::repeat_n(0, packed - m.len());
+        m.iter().copied().chain(fill)
+    });
+    Ok(Tensor::new(out, Data::Int(filled.collect())))
+}
+
+fn unpack_weight(format: crate::BlockFormat, rows: usize, cols: usize, part: &Tensor) -> Result<Tensor> {
+    let (file, packed) = packing(format, rows, cols)?;
+    let bytes = part.ints("dequantize")?;
+    if bytes.len() % packed != 0 {
+        bail!(Shape, "[dequantize] {} bytes are no packed matrices of {packed}", bytes.len());
+    }
+    let bytes: Vec<i128> = bytes.chunks(packed).flat_map(|m| m[..file].to_vec()).collect();
+    Ok(Tensor::of([bytes.len()].into(), Dtype::U8, Data::Int(bytes)))
 }
 
 fn block_values(format: crate::BlockFormat, part: &Tensor) -> Result<Vec<f64>> {
@@ -363,7 +393,7 @@ mod tests {
 
         // Packing and back.
         let packed = Op::PackWeight(format);
-        let p = compute(&packed, std::slice::from_ref(&w), &[], &[Aval::new([102], Dtype::U8)])
+        let p = compute(&packed, std::slice::from_ref(&w), &[], &[Aval::new([544], Dtype::U8)])
             .unwrap()
             .remove(0);
         let as_packed = WeightFormat::Packed { format: crate::BlockFormat::Q8_0, rows: 3, cols: 32 };

@@ -1,0 +1,380 @@
+//! A compiled function: lookup, trace, and the call node.
+
+use super::cache::{Cache, CallHash, Found, Mode, Variant};
+use super::explain::{Cause, Explanation, Miss, Stats};
+use super::trace::{capture, is_tracing, with_trace};
+use super::tree::Leaves;
+use super::{Options, ScalarMode, enabled};
+use crate::array::{Array, Avals, Inputs, Scalars, next_id};
+use crate::aval::Aval;
+use crate::error::Result;
+use crate::lower::lower;
+use crate::number::Number;
+use crate::op::{CallOp, Callee, Op};
+use crate::scalar::{Scalar, ScalarTrace};
+use crate::{Dtype, err, random_key, runtime};
+use parking_lot::{Condvar, Mutex};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What a traced function gave back: its array and scalar leaves, and whatever the caller needs to
+/// put them together again.
+pub struct Traced {
+    pub arrays: Vec<Array>,
+    pub scalars: Vec<Scalar>,
+    pub payload: Arc<dyn Any + Send + Sync>,
+}
+
+/// The leaves of a call's result.
+pub struct Outputs {
+    pub arrays: SmallVec<[Array; 4]>,
+    pub scalars: SmallVec<[Scalar; 2]>,
+    pub payload: Arc<dyn Any + Send + Sync>,
+}
+
+/// The untyped part of a compiled function, which language bindings build on.
+pub struct Function {
+    name: String,
+    options: Options,
+    state: Mutex<FunctionState>,
+    traced: Condvar,
+}
+
+#[derive(Default)]
+struct FunctionState {
+    cache: Cache,
+    /// Calls being traced, so that concurrent misses on one key trace once.
+    flights: Vec<u64>,
+    warned: bool,
+    warning: Option<String>,
+}
+
+/// Misses kept for `explain`.
+const KEPT_MISSES: usize = 32;
+
+impl Function {
+    /// A function with an empty cache. It is listed in [`super::compile_stats`] while it lives.
+    pub fn new(name: impl Into<String>, options: Options) -> Arc<Function> {
+        let f = Arc::new(Function {
+            name: options.name.clone().unwrap_or_else(|| name.into()),
+            options,
+            state: Mutex::default(),
+            traced: Condvar::new(),
+        });
+        super::register(&f);
+        f
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// True when a call now would run the function itself: compiling is off, or this thread is
+    /// tracing another function, into which this one is inlined.
+    pub fn is_transparent(&self) -> bool {
+        is_tracing() || !enabled()
+    }
+
+    /// Answers a call, tracing it first if need be. `trace` gets placeholders for the array and
+    /// scalar leaves, in order; it may run twice.
+    ///
+    /// # Errors
+    /// What `trace` returns, and what lowering runs into.
+    pub fn call(
+        &self,
+        leaves: &Leaves<'_>,
+        trace: &mut dyn FnMut(&[Array], &[Scalar]) -> Result<Traced>,
+    ) -> Result<Outputs> {
+        if let Some(e) = &leaves.failed {
+            return Err(e.clone());
+        }
+        let mut s = self.state.lock();
+        s.cache.stats.calls += 1;
+        if let Some(found) = s.cache.find_last(leaves) {
+            s.cache.stats.hits += 1;
+            drop(s);
+            return found.call(leaves);
+        }
+        drop(s);
+        let call = CallHash::new(leaves);
+        let mut s = self.state.lock();
+        let found = s.cache.find(leaves, &call);
+        s.cache.stats.hits += found.is_ok() as u64;
+        drop(s);
+        let found = match found {
+            Ok(found) => found,
+            Err(cause) => self.miss(leaves, &call, cause, trace)?,
+        };
+        found.call(leaves)
+    }
+
+    fn miss(
+        &self,
+        leaves: &Leaves<'_>,
+        call: &CallHash,
+        cause: Cause,
+        trace: &mut dyn FnMut(&[Array], &[Scalar]) -> Result<Traced>,
+    ) -> Result<Found> {
+        let flight = call.flight();
+        let mut cause = cause;
+        let mut s = self.state.lock();
+        while s.flights.contains(&flight) {
+            self.traced.wait(&mut s);
+            match s.cache.find(leaves, call) {
+                Ok(found) => {
+                    s.cache.stats.hits += 1;
+                    return Ok(found);
+                }
+                Err(now) => cause = now,
+            }
+        }
+        s.flights.push(flight);
+        s.cache.stats.misses += 1;
+        let armed = s.cache.arm(leaves, call, &cause, &self.options);
+        drop(s);
+        // The flight must end on unwinding too.
+        struct Land<'a>(&'a Function, u64);
+        impl Drop for Land<'_> {
+            fn drop(&mut self) {
+                self.0.state.lock().flights.retain(|f| *f != self.1);
+                self.0.traced.notify_all();
+            }
+        }
+        let land = Land(self, flight);
+
+        let start = Instant::now();
+        let forced = matches!(cause, Cause::Program { .. });
+        let symbolic: SmallVec<[bool; 4]> =
+            armed.iter().map(|a| !forced && matches!(a.mode, Mode::Symbolic)).collect();
+        let mut pins: Vec<(usize, String)> = Vec::new();
+        let mut made = self.trace(leaves, &symbolic, trace, &mut pins);
+        if let Err(e) = &made
+            && symbolic.contains(&true)
+        {
+            // A program that works uncompiled works compiled: once more with the constants.
+            let text = format!("tracing it as symbolic failed: {e}");
+            let constants: SmallVec<[bool; 4]> = symbolic.iter().map(|_| false).collect();
+            pins.clear();
+            made = self.trace(leaves, &constants, trace, &mut pins);
+            if made.is_ok() {
+                pins = symbolic
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, s)| **s)
+                    .map(|(i, _)| (i, text.clone()))
+                    .collect();
+            }
+        }
+        let trace_us = start.elapsed().as_secs_f64() * 1e6;
+        let mut s = self.state.lock();
+        let cache = &mut s.cache;
+        cache.stats.traces += 1;
+        cache.stats.trace_us += trace_us;
+        let variant = match made {
+            Ok(v) => v,
+            Err(e) => {
+                cache.stats.failed += 1;
+                return Err(e);
+            }
+        };
+        for (arg, reason) in &pins {
+            cache.pin(call, *arg, reason);
+        }
+        let fixed: SmallVec<[Option<Number>; 4]> = leaves
+            .scalars
+            .iter()
+            .enumerate()
+            .map(|(i, n)| (!symbolic[i] || pins.iter().any(|(p, _)| *p == i)).then_some(*n))
+            .collect();
+        let (variant, gone) = cache.insert(leaves, call, &fixed, variant, &self.options);
+        let mut cells = SmallVec::new();
+        let ran = variant.program.run(&leaves.scalars, &mut cells);
+        let miss = self.record(&mut s, call, cause, trace_us);
+        drop(s);
+        drop(land);
+        drop(gone);
+        super::announce(&self.name, &miss);
+        match ran {
+            Ok(()) => Ok(Found { variant, cells }),
+            Err(m) => Err(err!(Internal, "[compile] a fresh trace of {} does not hold: {m:?}", self.name)),
+        }
+    }
+
+    fn record(&self, s: &mut FunctionState, call: &CallHash, cause: Cause, trace_us: f64) -> Miss {
+        let cache = &mut s.cache;
+        let arg = match &cause {
+            Cause::Varies { arg, .. } | Cause::Static { arg, .. } => Some(*arg),
+            _ => None,
+        };
+        let miss =
+            Miss { call: cache.stats.calls, argument: arg.map(|a| cache.path(call, a)), cause, trace_us };
+        if cache.misses.len() == KEPT_MISSES {
+            cache.misses.pop_front();
+        }
+        cache.misses.push_back(miss.clone());
+        let retraced =
+            arg.and_then(|a| cache.retraces(call, a)).filter(|a| a.retraces >= self.options.warn_after);
+        if let (Some(a), false) = (retraced, s.warned) {
+            let seen: Vec<_> = a.seen.iter().map(|n| n.to_string()).collect();
+            let reason = match &a.mode {
+                Mode::Static { reason } => reason.as_str(),
+                _ => "it is treated as a constant",
+            };
+            let text = format!(
+                "compiled function `{}` was traced {} times because {} changes (last values {}): {reason}; \
+                 pass it as an array, or leave its value to the arrays it meets, so that one trace serves all values",
+                self.name,
+                a.retraces,
+                miss.argument.as_deref().unwrap_or("an argument"),
+                seen.join(", "),
+            );
+            tracing::warn!(target: "isopace::compile", "{text}");
+            s.warned = true;
+            s.warning = Some(text);
+        }
+        miss
+    }
+
+    /// The warning about repeated traces, once.
+    pub fn take_warning(&self) -> Option<String> {
+        self.state.lock().warning.take()
+    }
+
+    fn trace(
+        &self,
+        leaves: &Leaves<'_>,
+        symbolic: &[bool],
+        trace: &mut dyn FnMut(&[Array], &[Scalar]) -> Result<Traced>,
+        pins: &mut Vec<(usize, String)>,
+    ) -> Result<Variant> {
+        let since = next_id();
+        let scalars = ScalarTrace::new();
+        let args: Vec<Scalar> = leaves
+            .scalars
+            .iter()
+            .enumerate()
+            .map(|(i, &n)| if symbolic[i] { scalars.arg(i as u32, n) } else { n.into() })
+            .collect();
+        let mut avals: Vec<Aval> = leaves.arrays.iter().map(|a| a.aval().clone()).collect();
+        let params: Vec<Array> =
+            avals.iter().enumerate().map(|(i, a)| super::trace::param(i as u32, a.clone())).collect();
+        let (traced, frame) = with_trace(|| trace(&params, &args));
+        let Traced { arrays: mut roots, scalars: scalar_outs, payload } = traced?;
+        let random = frame.key.is_some();
+        if let Some(key) = frame.key {
+            avals.push(Aval::new([2], Dtype::U32));
+            roots.push(key);
+        }
+        if let Some(a) = roots.iter().find(|a| a.aval().valid.is_some()) {
+            return Err(err!(
+                Trace,
+                "[compile] the result {:?} has a length that changes from call to call",
+                a.aval()
+            ));
+        }
+        let captured = capture(&roots, &avals, since)?;
+        runtime::eval(&captured.leaves)?;
+        let constants = captured.leaves.iter().map(|l| l.value()).collect::<Result<Vec<_>>>()?;
+        for c in scalars.concretized() {
+            for &arg in &c.args {
+                pins.push((
+                    arg as usize,
+                    format!("static: its value was needed at {} ({})", c.place, c.reason),
+                ));
+            }
+        }
+        let n_cells = captured.cells.len();
+        let mut outs = captured.cells;
+        outs.extend(scalar_outs.iter().map(|s| (s.clone(), None)));
+        let program = scalars.program(&outs)?;
+        let out_avals: Avals = roots.iter().map(|r| r.aval().clone()).collect();
+        let plan = lower(captured.graph, constants, &**runtime::backend()?, &self.name)?;
+        let nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + 256;
+        debug_assert_eq!(program.cells(), n_cells + scalar_outs.len());
+        Ok(Variant {
+            plan: Arc::new(plan),
+            program,
+            avals: out_avals,
+            scalars: scalar_outs.len(),
+            random,
+            payload,
+            nbytes,
+        })
+    }
+
+    /// The account of this function.
+    pub fn explain(&self) -> Explanation {
+        let s = self.state.lock();
+        Explanation {
+            name: self.name.clone(),
+            stats: stats(&s.cache),
+            arguments: s.cache.reports(),
+            misses: s.cache.misses.iter().cloned().collect(),
+        }
+    }
+
+    /// Counters of this function.
+    pub fn stats(&self) -> Stats {
+        stats(&self.state.lock().cache)
+    }
+
+    /// Drops every entry and what is remembered of the arguments; counters stay.
+    pub fn clear_cache(&self) {
+        let gone = self.state.lock().cache.clear();
+        drop(gone);
+    }
+}
+
+fn stats(c: &Cache) -> Stats {
+    Stats { entries: c.entries(), variants: c.variants(), nbytes: c.nbytes, ..c.stats }
+}
+
+impl Found {
+    /// The call as one lazy node.
+    fn call(self, leaves: &Leaves<'_>) -> Result<Outputs> {
+        let v = &self.variant;
+        let n_cells = self.cells.len() - v.scalars;
+        let scalars = self.cells[n_cells..].iter().map(|&n| n.into()).collect();
+        if v.avals.is_empty() {
+            return Ok(Outputs { arrays: SmallVec::new(), scalars, payload: v.payload.clone() });
+        }
+        let cells: Scalars = self.cells[..n_cells].iter().map(|&n| n.into()).collect();
+        let mut inputs = Inputs::with_capacity(leaves.arrays.len() + v.random as usize);
+        for &a in &leaves.arrays {
+            inputs.push(a.clone());
+        }
+        let callee: Arc<dyn Callee> = v.plan.clone();
+        let op = Op::Call(CallOp(callee));
+        let arrays = if v.random {
+            random_key::advance(|key| {
+                inputs.push(key);
+                let mut outs = Array::lazy_many(op, inputs, cells, v.avals.clone());
+                let key = outs.pop().ok_or_else(|| err!(Internal, "[compile] the random key is missing"))?;
+                Ok((key, outs))
+            })?
+        } else {
+            Array::lazy_many(op, inputs, cells, v.avals.clone())
+        };
+        Ok(Outputs { arrays, scalars, payload: v.payload.clone() })
+    }
+}
+
+impl std::fmt::Debug for Function {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "compiled {}", self.name)
+    }
+}
+
+impl ScalarMode {
+    pub(crate) fn first(self, n: Number) -> Mode {
+        match self {
+            ScalarMode::Auto => Mode::First(n),
+            ScalarMode::Symbolic => Mode::Symbolic,
+            ScalarMode::Static => {
+                Mode::Static { reason: "the function was compiled with scalars = Static".into() }
+            }
+        }
+    }
+}

@@ -1,0 +1,360 @@
+use super::*;
+use crate::{Array, Error, Scalar, bail};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn array(values: &[f32]) -> Array {
+    crate::reference::init();
+    Array::from_slice(values, [values.len()]).unwrap()
+}
+
+fn floats(a: &Array) -> Vec<f32> {
+    a.to_vec().unwrap()
+}
+
+#[test]
+fn one_plan_for_every_value() {
+    let f = compile(|(x, n): (Array, Scalar)| x.multiply(2.0)?.add(n));
+    let x = array(&[1.0, 2.0]);
+    for n in 0..1000i64 {
+        assert_eq!(floats(&f.call((x.clone(), n.into())).unwrap()), [2.0 + n as f32, 4.0 + n as f32]);
+    }
+    let s = f.stats();
+    assert_eq!((s.calls, s.traces, s.hits), (1000, 2, 998));
+    // A new shape is symbolic at once.
+    let y = array(&[1.0, 2.0, 3.0]);
+    for n in 0..10 {
+        f.call((y.clone(), n.into())).unwrap();
+    }
+    assert_eq!(f.stats().traces, 3);
+}
+
+#[test]
+fn keys_tell_types_and_structure_apart() {
+    #[derive(Clone)]
+    enum V {
+        S(Scalar),
+        T(&'static str),
+        L(Vec<V>),
+        N,
+    }
+    impl Tree for V {
+        fn flatten<'a>(&'a self, out: &mut Leaves<'a>) {
+            match self {
+                V::S(s) => out.scalar(s),
+                V::T(t) => out.fixed(Token::Str(t)),
+                V::L(l) => l.flatten(out),
+                V::N => out.fixed(Token::None),
+            }
+        }
+        fn map(&self, with: &mut dyn Leaf) -> Result<Self> {
+            Ok(match self {
+                V::S(s) => V::S(s.map(with)?),
+                V::L(l) => V::L(l.map(with)?),
+                v => v.clone(),
+            })
+        }
+    }
+    let s = |x: Scalar| V::S(x);
+    let values = [
+        s(1.into()),
+        s(1.0.into()),
+        s(true.into()),
+        V::T("1"),
+        s(0.0.into()),
+        s((-0.0).into()),
+        s(f64::NAN.into()),
+        V::N,
+        V::L(vec![]),
+        V::L(vec![V::L(vec![])]),
+        V::L(vec![s(1.into())]),
+        V::L(vec![V::L(vec![s(1.into())]), s(2.into())]),
+        V::L(vec![V::L(vec![s(1.into()), s(2.into())])]),
+        V::T(""),
+        s(false.into()),
+        s(0.into()),
+    ];
+    for (i, a) in values.iter().enumerate() {
+        for (j, b) in values.iter().enumerate() {
+            let traces = std::sync::Arc::new(AtomicUsize::new(0));
+            let count = traces.clone();
+            let f =
+                compile_with(Options { scalars: ScalarMode::Static, ..Options::default() }, move |_: V| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    Ok(())
+                });
+            crate::reference::init();
+            f.call(a.clone()).unwrap();
+            f.call(b.clone()).unwrap();
+            let want = if i == j { 1 } else { 2 };
+            assert_eq!(traces.load(Ordering::Relaxed), want, "values {i} and {j}");
+        }
+    }
+}
+
+#[test]
+fn comparisons_are_guards() {
+    let f = compile(|(x, n): (Array, Scalar)| if n.gt(3)? { x.add(&n) } else { x.subtract(&n) });
+    let x = array(&[10.0]);
+    for n in [0, 1, 5, 2, 9, 3, 4, 100, -7] {
+        let want = if n > 3 { 10.0 + n as f32 } else { 10.0 - n as f32 };
+        assert_eq!(floats(&f.call((x.clone(), n.into())).unwrap()), [want]);
+    }
+    assert_eq!(f.stats().traces, 3, "{}", f.explain());
+    assert_eq!(f.stats().variants, 3);
+}
+
+#[test]
+fn too_many_ways_make_it_static() {
+    let f = compile_with(Options { max_variants: 2, ..Options::default() }, |(x, n): (Array, Scalar)| {
+        for i in 0..100 {
+            if n.equals(i)? {
+                return x.add(i);
+            }
+        }
+        x.add(&n)
+    });
+    let x = array(&[1.0]);
+    for n in 0..20 {
+        assert_eq!(floats(&f.call((x.clone(), n.into())).unwrap()), [1.0 + n as f32]);
+    }
+    assert!(f.explain().to_string().contains("static"), "{}", f.explain());
+    assert!(f.stats().entries <= 66);
+}
+
+#[test]
+fn values_taken_make_it_static_with_place() {
+    let f = compile(|(x, n): (Array, Scalar)| {
+        let k = n.int("loop count")?;
+        (0..k).try_fold(x.clone(), |y, _| y.add(&x))
+    });
+    let x = array(&[1.0]);
+    for n in [1, 2, 3, 2, 1, 3] {
+        assert_eq!(floats(&f.call((x.clone(), n.into())).unwrap()), [1.0 + n as f32]);
+    }
+    let text = f.explain().to_string();
+    assert!(text.contains("loop count") && text.contains("compile/tests.rs"), "{text}");
+    // The entry of the first constant still serves its value.
+    assert_eq!(f.stats().traces, 3, "{text}");
+}
+
+#[test]
+fn arithmetic_that_fails_is_a_miss_with_the_constant() {
+    let f = compile(|(x, n): (Array, Scalar)| {
+        let k = (Scalar::from(12)).binary(crate::ScalarOp::FloorDiv, &n);
+        x.add(k)
+    });
+    let x = array(&[1.0]);
+    for n in [3, 4, 0, 5, 0, 6] {
+        let got = f.call((x.clone(), n.into()));
+        match n {
+            0 => assert!(got.unwrap_err().to_string().contains("division by zero")),
+            n => assert_eq!(floats(&got.unwrap()), [1.0 + (12 / n) as f32]),
+        }
+    }
+    // Range: an int that does not fit the array's dtype is that call's own error.
+    let g = compile(|(x, n): (Array, Scalar)| x.add(n));
+    let b = Array::from_slice(&[1u8, 2], [2]).unwrap();
+    for n in [3, 4, 300, 5] {
+        let got = g.call((b.clone(), n.into()));
+        match n {
+            300 => assert!(got.unwrap_err().to_string().contains("uint8")),
+            n => assert_eq!(got.unwrap().to_vec::<u8>().unwrap(), [1 + n as u8, 2 + n as u8]),
+        }
+    }
+}
+
+#[test]
+fn bounds_hold_under_static_scalars() {
+    let o = Options { scalars: ScalarMode::Static, max_static_entries: 8, ..Options::default() };
+    let f = compile_with(o, |(x, n): (Array, Scalar)| x.add(n));
+    let x = array(&[1.0]);
+    for n in 0..200 {
+        assert_eq!(floats(&f.call((x.clone(), n.into())).unwrap()), [1.0 + n as f32]);
+    }
+    let s = f.stats();
+    assert_eq!((s.entries, s.traces, s.evictions), (8, 200, 192));
+    let bytes = s.nbytes;
+    f.clear_cache();
+    assert!(bytes > 0 && f.stats().nbytes == 0 && f.stats().entries == 0);
+}
+
+#[test]
+fn shapes_are_bounded_and_outlive_constants() {
+    let o = Options { max_entries: 4, ..Options::default() };
+    let f = compile_with(o, |x: Array| x.add(1.0));
+    for n in 1..20 {
+        let x = array(&vec![1.0; n]);
+        assert_eq!(floats(&f.call(x).unwrap()), vec![2.0; n]);
+    }
+    assert_eq!(f.stats().entries, 4);
+}
+
+#[test]
+fn errors_leave_nothing_behind() {
+    static FAIL: AtomicUsize = AtomicUsize::new(1);
+    let f = compile(|x: Array| {
+        if FAIL.load(Ordering::Relaxed) == 1 {
+            bail!(Argument, "[mine] not today");
+        }
+        x.add(1.0)
+    });
+    let x = array(&[2.0]);
+    for _ in 0..2 {
+        assert_eq!(f.call(x.clone()).unwrap_err(), Error::Argument("[mine] not today".into()));
+    }
+    assert_eq!((f.stats().entries, f.stats().failed), (0, 2));
+    FAIL.store(0, Ordering::Relaxed);
+    assert_eq!(floats(&f.call(x).unwrap()), [3.0]);
+}
+
+#[test]
+fn panics_unwind_cleanly() {
+    static FAIL: AtomicUsize = AtomicUsize::new(1);
+    let f = compile(|x: Array| {
+        assert!(FAIL.load(Ordering::Relaxed) == 0, "on purpose");
+        x.add(1.0)
+    });
+    let x = array(&[2.0]);
+    let r = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f.call(x.clone())));
+    assert!(r.is_err());
+    FAIL.store(0, Ordering::Relaxed);
+    assert!(!is_tracing());
+    assert_eq!(floats(&f.call(x).unwrap()), [3.0]);
+}
+
+#[test]
+fn outputs_of_every_kind() {
+    let c = array(&[7.0]);
+    let captured = c.clone();
+    let f = compile(move |(x, n): (Array, Scalar)| {
+        let y = x.add(1.0)?;
+        let mut map = BTreeMap::new();
+        map.insert("y".to_string(), y.clone());
+        Ok((x, y.clone(), y, captured.clone(), (n + 1, "text", map, None::<Array>)))
+    });
+    let x = array(&[1.0, 2.0]);
+    for n in 0..4 {
+        let (same, y, again, seven, (m, text, map, none)) = f.call((x.clone(), n.into())).unwrap();
+        assert_eq!(floats(&same), [1.0, 2.0]);
+        assert_eq!(floats(&y), [2.0, 3.0]);
+        assert_eq!(floats(&again), [2.0, 3.0]);
+        assert_eq!(floats(&seven), [7.0]);
+        assert_eq!(floats(&map["y"]), [2.0, 3.0]);
+        assert_eq!(m.value("test").unwrap().as_int(), Some(n + 1));
+        assert!(text == "text" && none.is_none());
+    }
+}
+
+#[test]
+fn lazy_captures_are_constants() {
+    let base = array(&[1.0, 2.0]).add(1.0).unwrap();
+    let inside = base.clone();
+    let f = compile(move |x: Array| x.add(&inside));
+    let g = base.multiply(2.0).unwrap();
+    assert_eq!(floats(&f.call(array(&[1.0, 1.0])).unwrap()), [3.0, 4.0]);
+    assert_eq!(floats(&g), [4.0, 6.0]);
+}
+
+#[test]
+fn nested_and_recursive_functions_inline() {
+    let inner = std::sync::Arc::new(compile(|x: Array| x.multiply(3.0)));
+    let used = inner.clone();
+    let outer = compile(move |x: Array| used.call(x.add(1.0)?)?.add(1.0));
+    assert_eq!(floats(&outer.call(array(&[1.0])).unwrap()), [7.0]);
+    assert_eq!(floats(&inner.call(array(&[1.0])).unwrap()), [3.0]);
+    assert_eq!(inner.stats().calls, 1, "the inner call was inlined");
+
+    type F = Compiled<(Array, i64), Array>;
+    static SELF: std::sync::OnceLock<F> = std::sync::OnceLock::new();
+    let f = SELF.get_or_init(|| {
+        compile(|(x, n): (Array, i64)| match n {
+            0 => Ok(x),
+            n => SELF.get().ok_or(Error::Internal("unset".into()))?.call((x.add(1.0)?, n - 1)),
+        })
+    });
+    for n in [3, 0, 12, 2] {
+        assert_eq!(floats(&f.call((array(&[10.0]), n)).unwrap()), [10.0 + n as f32]);
+    }
+}
+
+#[test]
+fn evaluation_inside_a_trace_is_refused() {
+    let f = compile(|x: Array| {
+        let v = x.add(1.0)?.item::<f32>()?;
+        x.add(v as f64)
+    });
+    let e = f.call(array(&[1.0])).unwrap_err().to_string();
+    assert!(e.contains("compile"), "{e}");
+    assert_eq!(floats(&array(&[1.0]).add(1.0).unwrap()), [2.0]);
+}
+
+#[test]
+fn threads_share_one_trace() {
+    let traces = std::sync::Arc::new(AtomicUsize::new(0));
+    let count = traces.clone();
+    let f = compile(move |x: Array| {
+        count.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        x.add(1.0)
+    });
+    array(&[0.0]);
+    std::thread::scope(|s| {
+        for i in 0..8 {
+            let f = &f;
+            s.spawn(move || assert_eq!(floats(&f.call(array(&[i as f32])).unwrap()), [i as f32 + 1.0]));
+        }
+    });
+    assert_eq!(traces.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_warning_comes_once_with_path_and_remedy() {
+    let f = compile_with(
+        Options { name: Some("step".into()), ..Options::default() },
+        |(x, n): (Array, Scalar)| {
+            let k = n.int("a dimension")?;
+            x.add(k)
+        },
+    );
+    let x = array(&[1.0]);
+    let mut warnings = Vec::new();
+    for n in 0..30 {
+        f.call((x.clone(), n.into())).unwrap();
+        warnings.extend(f.function.take_warning());
+    }
+    assert_eq!(warnings.len(), 1);
+    for part in ["`step`", "args[1]", "last values", "a dimension", "pass it as an array"] {
+        assert!(warnings[0].contains(part), "{part} is not in {}", warnings[0]);
+    }
+}
+
+#[test]
+fn nonfinite_and_signed_zero_constants() {
+    let f = compile(|(x, s): (Array, Scalar)| x.greater(0.0)?.where_(x.abs()?, s));
+    let x = array(&[1.0, -1.0]);
+    for v in [-0.0, 0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let got = floats(&f.call((x.clone(), v.into())).unwrap());
+        assert_eq!(got[1].to_bits(), (v as f32).to_bits(), "{v}");
+    }
+}
+
+#[test]
+fn many_uses_of_one_constant_compile_in_linear_time() {
+    let f = compile(|x: Array| (0..40_000).try_fold(x, |y, _| y.add(1.0)));
+    let start = std::time::Instant::now();
+    f.call(array(&[0.0])).unwrap();
+    assert!(start.elapsed().as_secs_f64() < 4.0, "{:?}", start.elapsed());
+}
+
+#[test]
+fn dropped_on_another_thread() {
+    for i in 0..50 {
+        let f = compile(move |x: Array| x.add(i as f64));
+        let f = std::thread::spawn(move || {
+            assert_eq!(floats(&f.call(array(&[0.0])).unwrap()), [i as f32]);
+            f
+        });
+        drop(f.join().unwrap());
+    }
+}

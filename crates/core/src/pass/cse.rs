@@ -1,0 +1,23 @@
+//! Common subexpressions: a node equal to an earlier one is that one. Scalars are equal when they
+//! are the same cell, so nothing depends on their values.
+
+use super::{push, rebuild};
+use crate::graph::{Graph, GraphNode, Ref};
+use crate::op::Op;
+use hashbrown::HashMap;
+
+pub(super) fn run(g: Graph) -> Graph {
+    let mut seen: HashMap<GraphNode, Vec<Ref>> = HashMap::new();
+    rebuild(g, |out, node| {
+        // A user's kernel may write to what it is given.
+        if matches!(node.op, Op::Custom(_)) {
+            return push(out, node);
+        }
+        if let Some(refs) = seen.get(&node) {
+            return refs.clone();
+        }
+        let refs = push(out, node.clone());
+        seen.insert(node, refs.clone());
+        refs
+    })
+}

@@ -1,0 +1,274 @@
+//! Text to token ids and back.
+//!
+//! A [`Tokenizer`] comes from a GGUF file's metadata or from a `tokenizer.json`. Whatever its kind,
+//! each token has a fixed string of bytes, so decoding is a look-up and a [`Detokenizer`] costs the
+//! same for every token. Encoding takes a flag that says whether the text may name special tokens:
+//! a chat template's text may, a user's may not.
+
+mod bpe;
+mod json;
+mod merge;
+mod pre;
+mod spm;
+mod stream;
+mod vocab;
+
+pub use json::JsonSettings;
+pub use stream::{Detokenizer, StopStrings, Stopped};
+
+use isopace::io::gguf::Metadata;
+use isopace::{Result, bail};
+
+use vocab::{Kind, Specials, Vocab};
+
+/// How ordinary text, free of special tokens, becomes ids.
+enum Method {
+    Bpe(bpe::Bpe),
+    Spm(spm::Spm),
+    Json(Box<json::Json>),
+}
+
+/// A model's tokenizer.
+pub struct Tokenizer {
+    vocab: Vocab,
+    specials: Specials,
+    method: Method,
+    bos: Option<u32>,
+    eos: Option<u32>,
+    add_bos: bool,
+    stop_ids: Vec<u32>,
+}
+
+/// Control tokens that end a turn in one family of models or another. A file may declare only one
+/// of those its model was trained to emit.
+const END_OF_TURN: [&str; 8] = [
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|return|>",
+];
+
+impl Tokenizer {
+    /// Builds the tokenizer that a GGUF file's metadata describes.
+    ///
+    /// # Errors
+    /// `Format` for metadata that is missing or contradicts itself, `Unsupported` for a kind of
+    /// tokenizer or a pre-tokenizer name that is not known.
+    pub fn from_gguf(metadata: &Metadata) -> Result<Tokenizer> {
+        let file = metadata.file();
+        let vocab = Vocab::from_gguf(metadata)?;
+        let (method, add_bos) = match metadata.str("tokenizer.ggml.model")? {
+            "gpt2" => {
+                let (bpe, add_bos) = bpe::Bpe::from_gguf(metadata, &vocab)?;
+                (Method::Bpe(bpe), add_bos)
+            }
+            "llama" => (Method::Spm(spm::Spm::from_gguf(metadata, &vocab)?), true),
+            other => bail!(
+                Unsupported,
+                "[tokenizer] {file}: tokenizer.ggml.model is \"{}\"; supported are \"gpt2\" and \"llama\"",
+                other.escape_debug()
+            ),
+        };
+        let id = |key: &str| -> Result<Option<u32>> {
+            match metadata.opt_u32(key)? {
+                Some(id) if id as usize >= vocab.len() => {
+                    bail!(
+                        Format,
+                        "[tokenizer] {file}: {key} is {id}, but the vocabulary has {} tokens",
+                        vocab.len()
+                    )
+                }
+                id => Ok(id),
+            }
+        };
+        let (bos, eos) = (id("tokenizer.ggml.bos_token_id")?, id("tokenizer.ggml.eos_token_id")?);
+        let others = [id("tokenizer.ggml.eot_token_id")?, id("tokenizer.ggml.eom_token_id")?];
+        let add_bos = metadata.opt_bool("tokenizer.ggml.add_bos_token")?.unwrap_or(add_bos);
+        let specials = Specials::new(&vocab)?;
+        let stop_ids = stop_ids(&vocab, eos.into_iter().chain(others.into_iter().flatten()));
+        Ok(Tokenizer { vocab, specials, method, bos, eos, add_bos: add_bos && bos.is_some(), stop_ids })
+    }
+
+    /// Builds a tokenizer from the bytes of a `tokenizer.json`; `name` stands in errors.
+    ///
+    /// # Errors
+    /// `Format` for a file that the `tokenizers` crate does not take, `Unsupported` for a decoder
+    /// that gives a token different bytes in different places.
+    pub fn from_json(json: &[u8], name: &str, settings: &JsonSettings) -> Result<Tokenizer> {
+        let (json, vocab, adds_bos) = json::Json::new(json, name)?;
+        let id = |text: &Option<String>| text.as_deref().and_then(|t| vocab.id(t));
+        let (mut bos, eos) = (id(&settings.bos_token), id(&settings.eos_token));
+        bos = bos.or(adds_bos);
+        let specials = Specials::new(&vocab)?;
+        let declared = settings.eos_token_ids.iter().copied().filter(|id| (*id as usize) < vocab.len());
+        let stop_ids = stop_ids(&vocab, eos.into_iter().chain(declared));
+        let eos = eos.or(stop_ids.first().copied());
+        let add_bos = adds_bos.is_some();
+        Ok(Tokenizer { vocab, specials, method: Method::Json(Box::new(json)), bos, eos, add_bos, stop_ids })
+    }
+
+    /// Encodes text. With `parse_special`, text such as `<|im_end|>` that names a control token
+    /// becomes that token; without, it is ordinary text.
+    ///
+    /// # Errors
+    /// `Format` when the vocabulary has no token for a part of the text.
+    pub fn encode(&self, text: &str, parse_special: bool) -> Result<Vec<u32>> {
+        let mut out = Vec::new();
+        if let (Method::Json(json), true) = (&self.method, parse_special) {
+            json.encode(text, true, &mut out)?;
+        } else {
+            self.encode_parts(text, parse_special, None, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// Encodes a whole prompt: as [`Tokenizer::encode`], with the beginning-of-sequence token in
+    /// front if the model wants one and the text does not start with it.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_prompt(&self, text: &str, parse_special: bool) -> Result<Vec<u32>> {
+        Ok(self.with_bos(self.encode(text, parse_special)?))
+    }
+
+    /// Encodes a rendered chat: special tokens are parsed, except where `mark` stands inside their
+    /// text; the mark itself is dropped.
+    pub(crate) fn encode_marked(&self, text: &str, mark: char) -> Result<Vec<u32>> {
+        let mut out = Vec::new();
+        self.encode_parts(text, true, Some(mark), &mut out)?;
+        Ok(self.with_bos(out))
+    }
+
+    /// Text in which no control token can be found any more, because `mark` stands inside each.
+    pub(crate) fn mark_control(&self, text: &str, mark: char) -> String {
+        let mut text = text.to_string();
+        loop {
+            let found = self.specials.find(&text, true).filter(|(_, id)| self.is_control(*id));
+            let mut cuts: Vec<usize> = found.map(|(range, _)| range.start).collect();
+            if cuts.is_empty() {
+                return text;
+            }
+            // Breaking one match may uncover another that overlapped it, hence the loop.
+            while let Some(start) = cuts.pop() {
+                let first = text[start..].chars().next().map_or(0, char::len_utf8);
+                text.insert(start + first, mark);
+            }
+        }
+    }
+
+    fn with_bos(&self, mut ids: Vec<u32>) -> Vec<u32> {
+        if let (true, Some(bos)) = (self.add_bos, self.bos)
+            && ids.first() != Some(&bos)
+        {
+            ids.insert(0, bos);
+        }
+        ids
+    }
+
+    fn encode_parts(&self, text: &str, special: bool, mark: Option<char>, out: &mut Vec<u32>) -> Result<()> {
+        let mut at = 0;
+        for (range, id) in self.specials.find(text, special) {
+            self.encode_text(&text[at..range.start], mark, out)?;
+            out.push(id);
+            at = range.end;
+        }
+        self.encode_text(&text[at..], mark, out)
+    }
+
+    fn encode_text(&self, text: &str, mark: Option<char>, out: &mut Vec<u32>) -> Result<()> {
+        let without;
+        let text = match mark {
+            Some(mark) if text.contains(mark) => {
+                without = text.replace(mark, "");
+                &without
+            }
+            _ => text,
+        };
+        if text.is_empty() {
+            return Ok(());
+        }
+        match &self.method {
+            Method::Bpe(bpe) => bpe.encode(text, &self.vocab, out),
+            Method::Spm(spm) => spm.encode(text, &self.vocab, out),
+            Method::Json(json) => json.encode(text, false, out),
+        }
+    }
+
+    /// The bytes that a token stands for: none for an id outside the vocabulary, and none for a
+    /// control token unless `special`.
+    pub fn piece(&self, id: u32, special: bool) -> &[u8] {
+        if !special && self.is_control(id) { &[] } else { self.vocab.piece(id) }
+    }
+
+    /// The bytes of a sequence of tokens.
+    pub fn decode_bytes(&self, ids: &[u32], special: bool) -> Vec<u8> {
+        let mut out = Vec::new();
+        ids.iter().for_each(|id| out.extend_from_slice(self.piece(*id, special)));
+        out
+    }
+
+    /// The text of a sequence of tokens; bytes that are not UTF-8 become U+FFFD.
+    pub fn decode(&self, ids: &[u32], special: bool) -> String {
+        String::from_utf8_lossy(&self.decode_bytes(ids, special)).into_owned()
+    }
+
+    /// True for a token that stands for no text: a turn's end, a padding.
+    pub fn is_control(&self, id: u32) -> bool {
+        matches!(self.vocab.kind(id), Kind::Control | Kind::Unknown)
+    }
+
+    /// Number of tokens.
+    pub fn vocab_size(&self) -> usize {
+        self.vocab.len()
+    }
+
+    /// The id of the token with exactly this text, as the vocabulary spells it.
+    pub fn token_id(&self, text: &str) -> Option<u32> {
+        self.vocab.id(text)
+    }
+
+    /// The token's text as the vocabulary spells it.
+    pub fn token_text(&self, id: u32) -> Option<&str> {
+        self.vocab.text(id)
+    }
+
+    /// The beginning-of-sequence token.
+    pub fn bos(&self) -> Option<u32> {
+        self.bos
+    }
+
+    /// The end-of-sequence token.
+    pub fn eos(&self) -> Option<u32> {
+        self.eos
+    }
+
+    /// Whether prompts start with [`Tokenizer::bos`].
+    pub fn adds_bos(&self) -> bool {
+        self.add_bos
+    }
+
+    /// Every token that ends an answer: the declared ones, and the control tokens known to end a
+    /// turn.
+    pub fn stop_ids(&self) -> &[u32] {
+        &self.stop_ids
+    }
+}
+
+fn stop_ids(vocab: &Vocab, declared: impl Iterator<Item = u32>) -> Vec<u32> {
+    let known = END_OF_TURN.iter().filter_map(|t| vocab.id(t));
+    let known = known.filter(|id| vocab.kind(*id) == Kind::Control);
+    let mut out = Vec::new();
+    for id in declared.chain(known) {
+        if !out.contains(&id) {
+            out.push(id);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! Weights: tensors of a model's files, mapped, in the format in which they stand there.
+
+use isopace::io::gguf::{Gguf, TensorType};
+use isopace::io::safetensors::Safetensors;
+use isopace::io::MappedFile;
+use isopace::{Array, BlockFormat, Dtype, Result, Shape, bail, err, quant};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+
+/// The tensors of a model, by name.
+#[derive(Debug)]
+pub struct Weights {
+    files: Vec<MappedFile>,
+    tensors: HashMap<String, Tensor>,
+    /// How matrices are multiplied.
+    pub activations: Activations,
+}
+
+/// How activations meet quantized weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Activations {
+    /// As float32.
+    F32,
+    /// Rounded to 8 bits, a scale for every 32: integer products, about twice as fast.
+    #[default]
+    I8,
+}
+
+#[derive(Clone, Debug)]
+struct Tensor {
+    file: usize,
+    shape: Vec<usize>,
+    kind: TensorType,
+    range: Range<usize>,
+}
+
+impl Weights {
+    /// The tensors of a GGUF file, with its metadata.
+    ///
+    /// # Errors
+    /// `Io` or `Format` naming the file.
+    pub fn gguf(path: &Path) -> Result<(Weights, Gguf)> {
+        let file = MappedFile::open(path)?;
+        let gguf = Gguf::parse(file.bytes(), &path.display().to_string())?;
+        let tensors = gguf
+            .tensors
+            .iter()
+            .map(|t| {
+                let t2 = Tensor { file: 0, shape: t.shape.clone(), kind: t.ty, range: t.range.clone() };
+                (t.name.clone(), t2)
+            })
+            .collect();
+        Ok((Weights { files: vec![file], tensors, activations: Activations::default() }, gguf))
+    }
+
+    /// The tensors of safetensors files.
+    ///
+    /// # Errors
+    /// `Io` or `Format` naming the file; `Dtype` for an element type that no weight has.
+    pub fn safetensors(paths: &[impl AsRef<Path>]) -> Result<Weights> {
+        let mut w = Weights { files: Vec::new(), tensors: HashMap::new(), activations: Activations::default() };
+        for path in paths {
+            let file = MappedFile::open(path.as_ref())?;
+            let st = Safetensors::parse(file.bytes(), &path.as_ref().display().to_string())?;
+            for t in st.tensors {
+                let kind = match t.ty.dtype() {
+                    Dtype::F32 => TensorType::F32,
+                    Dtype::F16 => TensorType::F16,
+                    Dtype::BF16 => TensorType::BF16,
+                    // Anything else is no float weight; it is an error only when asked for.
+                    _ => TensorType::I8,
+                };
+                let t2 = Tensor { file: w.files.len(), shape: t.shape, kind, range: t.range };
+                w.tensors.insert(t.name, t2);
+            }
+            w.files.push(file);
+        }
+        Ok(w)
+    }
+
+    /// True when there is a tensor of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// Bytes of all tensors in their files.
+    pub fn nbytes(&self) -> usize {
+        self.tensors.values().map(|t| t.range.len()).sum()
+    }
+
+    fn find(&self, name: &str, shape: &[usize]) -> Result<&Tensor> {
+        let t = self.tensors.get(name).ok_or_else(|| err!(Format, "[model] there is no tensor {name}"))?;
+        if t.shape != shape {
+            bail!(
+                Format,
+                "[model] {name} has shape {:?}; the model's sizes call for {:?}",
+                Shape::from(&t.shape[..]),
+                Shape::from(shape)
+            );
+        }
+        Ok(t)
+    }
+
+    fn bytes(&self, t: &Tensor) -> &[u8] {
+        &self.files[t.file].bytes()[t.range.clone()]
+    }
+
+    /// A small tensor as float32.
+    ///
+    /// # Errors
+    /// `Format` when it is absent, of another shape, or quantized.
+    pub fn vector(&self, name: &str, shape: &[usize]) -> Result<Array> {
+        let t = self.find(name, shape)?;
+        let dtype = t.kind.dtype().filter(|d| d.is_float());
+        let dtype = dtype.ok_or_else(|| err!(Format, "[model] {name} is {}; accepted: F32, F16, BF16", t.kind))?;
+        Array::from_bytes(self.bytes(t), shape, dtype)?.astype(Dtype::F32)
+    }
+
+    /// A matrix of `rows` outputs and `cols` inputs, packed for products.
+    ///
+    /// # Errors
+    /// `Format` when it is absent, of another shape or an unsupported type.
+    pub fn matrix(&self, name: &str, rows: usize, cols: usize) -> Result<Matrix> {
+        self.stacked(&[(name, rows)], cols)
+    }
+
+    /// Several matrices of one format as one, rows after rows, so that they are one product.
+    ///
+    /// # Errors
+    /// As [`Weights::matrix`].
+    pub fn stacked(&self, parts: &[(&str, usize)], cols: usize) -> Result<Matrix> {
+        let found = parts.iter().map(|(n, rows)| self.find(n, &[*rows, cols])).collect::<Result<Vec<_>>>()?;
+        let rows = parts.iter().map(|p| p.1).sum();
+        let kind = found[0].kind;
+        if found.iter().any(|t| t.kind != kind) {
+            // Formats differ: separate products, joined.
+            let parts = parts.iter().map(|&(n, r)| self.matrix(n, r, cols)).collect::<Result<_>>()?;
+            return Ok(Matrix::Parts(parts));
+        }
+        match kind {
+            TensorType::Block(format) => {
+                let row_bytes = format
+                    .row_bytes(cols)
+                    .ok_or_else(|| err!(Format, "[model] {}: {cols} columns are not whole {format} blocks", parts[0].0))?;
+                let bytes = match &found[..] {
+                    [one] => self.mapped(one, [rows, row_bytes], Dtype::U8)?,
+                    many => {
+                        let joined: Vec<u8> = many.iter().flat_map(|t| self.bytes(t)).copied().collect();
+                        Array::from_bytes(&joined, [rows, row_bytes], Dtype::U8)?
+                    }
+                };
+                let packed = quant::pack_weight(&bytes, format, cols)?;
+                packed.eval()?;
+                let int8 = self.activations == Activations::I8;
+                Ok(Matrix::Packed { data: packed, format, rows, cols, int8 })
+            }
+            kind => {
+                let dtype = kind.dtype().filter(|d| d.is_float());
+                let dtype = dtype.ok_or_else(|| err!(Format, "[model] {} is {kind}; accepted: floats and blocks", parts[0].0))?;
+                let data = match &found[..] {
+                    [one] => self.mapped(one, [rows, cols], dtype)?,
+                    many => {
+                        let joined: Vec<u8> = many.iter().flat_map(|t| self.bytes(t)).copied().collect();
+                        Array::from_bytes(&joined, [rows, cols], dtype)?
+                    }
+                };
+                Ok(Matrix::Dense(data))
+            }
+        }
+    }
+
+    /// A table whose rows are looked up.
+    ///
+    /// # Errors
+    /// As [`Weights::matrix`].
+    pub fn table(&self, name: &str, rows: usize, cols: usize) -> Result<Table> {
+        let t = self.find(name, &[rows, cols])?;
+        match t.kind {
+            TensorType::Block(format) => {
+                let row_bytes = format
+                    .row_bytes(cols)
+                    .ok_or_else(|| err!(Format, "[model] {name}: {cols} columns are not whole {format} blocks"))?;
+                Ok(Table::Block { data: self.mapped(t, [rows, row_bytes], Dtype::U8)?, format, cols })
+            }
+            kind => {
+                let dtype = kind.dtype().filter(|d| d.is_float());
+                let dtype = dtype.ok_or_else(|| err!(Format, "[model] {name} is {kind}; accepted: floats and blocks"))?;
+                Ok(Table::Dense(self.mapped(t, [rows, cols], dtype)?))
+            }
+        }
+    }
+
+    fn mapped(&self, t: &Tensor, shape: [usize; 2], dtype: Dtype) -> Result<Array> {
+        self.files[t.file].array(t.range.clone(), shape, dtype)
+    }
+
+    /// Gives the mapped pages back to the system; what is read again comes from the file.
+    pub fn release_pages(&self) {
+        self.files.iter().for_each(|f| f.release_pages());
+    }
+}
+
+/// A matrix of outputs × inputs.
+#[derive(Clone, Debug)]
+pub enum Matrix {
+    Dense(Array),
+    Packed { data: Array, format: BlockFormat, rows: usize, cols: usize, int8: bool },
+    Parts(Vec<Matrix>),
+}
+
+impl Matrix {
+    /// `x @ w^T` over the last axis of `x`.
+    ///
+    /// # Errors
+    /// `Shape` when the last axis of `x` is not the number of inputs.
+    pub fn apply(&self, x: &Array) -> Result<Array> {
+        match self {
+            Matrix::Dense(w) => x.astype(w.dtype())?.matmul(&w.transpose(None)?)?.astype(Dtype::F32),
+            Matrix::Packed { data, format, rows, cols, int8 } => {
+                quant::packed_matmul(x, data, *format, *rows, *cols, *int8)
+            }
+            Matrix::Parts(parts) => {
+                let outs = parts.iter().map(|p| p.apply(x)).collect::<Result<Vec<_>>>()?;
+                isopace::concatenate(&outs, -1)
+            }
+        }
+    }
+}
+
+/// A table of rows, such as token embeddings.
+#[derive(Clone, Debug)]
+pub enum Table {
+    Dense(Array),
+    Block { data: Array, format: BlockFormat, cols: usize },
+}
+
+impl Table {
+    /// The rows at these indices, as float32.
+    ///
+    /// # Errors
+    /// `Dtype` when the indices are not integers.
+    pub fn rows(&self, ids: &Array) -> Result<Array> {
+        match self {
+            Table::Dense(t) => isopace::take(t, ids, Some(0))?.astype(Dtype::F32),
+            Table::Block { data, format, cols } => quant::block_take(data, ids, *format, *cols),
+        }
+    }
+}
