@@ -140,10 +140,22 @@ impl Elem for Complex {
 macro_rules! by_size {
     ($size:expr, $T:ident => $body:expr) => {
         match $size {
-            1 => { type $T = u8; $body }
-            2 => { type $T = u16; $body }
-            4 => { type $T = u32; $body }
-            _ => { type $T = u64; $body }
+            1 => {
+                type $T = u8;
+                $body
+            }
+            2 => {
+                type $T = u16;
+                $body
+            }
+            4 => {
+                type $T = u32;
+                $body
+            }
+            _ => {
+                type $T = u64;
+                $body
+            }
         }
     };
 }
@@ -153,20 +165,62 @@ pub(crate) use by_size;
 macro_rules! by_dtype {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            isopace_core::Dtype::Bool => { type $T = $crate::elem::Flag; $body }
-            isopace_core::Dtype::U8 => { type $T = u8; $body }
-            isopace_core::Dtype::U16 => { type $T = u16; $body }
-            isopace_core::Dtype::U32 => { type $T = u32; $body }
-            isopace_core::Dtype::U64 => { type $T = u64; $body }
-            isopace_core::Dtype::I8 => { type $T = i8; $body }
-            isopace_core::Dtype::I16 => { type $T = i16; $body }
-            isopace_core::Dtype::I32 => { type $T = i32; $body }
-            isopace_core::Dtype::I64 => { type $T = i64; $body }
-            isopace_core::Dtype::F16 => { type $T = half::f16; $body }
-            isopace_core::Dtype::BF16 => { type $T = half::bf16; $body }
-            isopace_core::Dtype::F32 => { type $T = f32; $body }
-            isopace_core::Dtype::F64 => { type $T = f64; $body }
-            isopace_core::Dtype::C64 => { type $T = isopace_core::Complex; $body }
+            isopace_core::Dtype::Bool => {
+                type $T = $crate::elem::Flag;
+                $body
+            }
+            isopace_core::Dtype::U8 => {
+                type $T = u8;
+                $body
+            }
+            isopace_core::Dtype::U16 => {
+                type $T = u16;
+                $body
+            }
+            isopace_core::Dtype::U32 => {
+                type $T = u32;
+                $body
+            }
+            isopace_core::Dtype::U64 => {
+                type $T = u64;
+                $body
+            }
+            isopace_core::Dtype::I8 => {
+                type $T = i8;
+                $body
+            }
+            isopace_core::Dtype::I16 => {
+                type $T = i16;
+                $body
+            }
+            isopace_core::Dtype::I32 => {
+                type $T = i32;
+                $body
+            }
+            isopace_core::Dtype::I64 => {
+                type $T = i64;
+                $body
+            }
+            isopace_core::Dtype::F16 => {
+                type $T = half::f16;
+                $body
+            }
+            isopace_core::Dtype::BF16 => {
+                type $T = half::bf16;
+                $body
+            }
+            isopace_core::Dtype::F32 => {
+                type $T = f32;
+                $body
+            }
+            isopace_core::Dtype::F64 => {
+                type $T = f64;
+                $body
+            }
+            isopace_core::Dtype::C64 => {
+                type $T = isopace_core::Complex;
+                $body
+            }
         }
     };
 }

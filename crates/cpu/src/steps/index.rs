@@ -33,7 +33,8 @@ pub fn gather(spec: Spec<'_>, g: &Gather) -> Result<Arc<dyn Kernel>> {
         let slice: usize = g.sizes.iter().product();
         let mut b = CpuBuffer::new(out.nbytes())?;
         // The slice at index 0 on every axis; each position moves its offset.
-        let window = Layout { shape: g.sizes.as_slice().into(), strides: x.strides.clone(), offset: x.offset };
+        let window =
+            Layout { shape: g.sizes.as_slice().into(), strides: x.strides.clone(), offset: x.offset };
         let walk = Walk::new(&window, &g.sizes);
         let count = out.shape.elems() / slice.max(1);
         if index.iter().any(|i| i.len() != count) && slice > 0 {

@@ -117,7 +117,14 @@ fn scan_into(
     use ScanKind::*;
     macro_rules! float {
         ($T:ty, $A:ty, $start:expr, |$a:ident, $x:ident| $step:expr, $from:expr) => {
-            run::<$T, $A, $T>(v, axis, rev, inc, b.slice_mut()?, Rule { start: $start, step: |$a, $x| $step, finish: $from })
+            run::<$T, $A, $T>(
+                v,
+                axis,
+                rev,
+                inc,
+                b.slice_mut()?,
+                Rule { start: $start, step: |$a, $x| $step, finish: $from },
+            )
         };
     }
     match (kind, from) {

@@ -3,8 +3,8 @@
 //! Rows not listed here take the generic path, which evaluates [`Row::meaning`] in float64.
 
 use super::ops::{Arg, OpFn, binary, lane, opcodes, rows, select, target, unary};
-use crate::simd::math;
 use crate::simd::lanes::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use crate::simd::math;
 use isopace_core::op::Row;
 
 opcodes! {
@@ -153,5 +153,8 @@ pub fn lookup(row: Row) -> Option<OpFn> {
 /// True for rows whose result on 16-bit floats is a 16-bit float without rounding.
 pub fn exact_on_halves(row: Row) -> bool {
     use Row::*;
-    matches!(row, Neg | Abs | Sign | Floor | Ceil | Round | Conjugate | RealPart | ImagPart | Max | Min | Select)
+    matches!(
+        row,
+        Neg | Abs | Sign | Floor | Ceil | Round | Conjugate | RealPart | ImagPart | Max | Min | Select
+    )
 }

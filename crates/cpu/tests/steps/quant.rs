@@ -34,10 +34,24 @@ fn block_formats() {
         let wf = WeightFormat::Block { format, cols: cols as u32 };
         for d in [Dtype::F32, Dtype::F16] {
             let out = Aval::new([rows, cols], d);
-            check(&format!("dequantize {format}"), &Op::Dequantize(wf), &[w.clone()], &[], &[out], within(1.0, 0.0));
+            check(
+                &format!("dequantize {format}"),
+                &Op::Dequantize(wf),
+                &[w.clone()],
+                &[],
+                &[out],
+                within(1.0, 0.0),
+            );
             let idx = Input::of(&[3], Dtype::I32, [0.0, 36.0, -2.0]);
             let out = Aval::new([3, cols], d);
-            check(&format!("take {format}"), &Op::QuantTake(wf), &[w.clone(), idx], &[], &[out], within(1.0, 0.0));
+            check(
+                &format!("take {format}"),
+                &Op::QuantTake(wf),
+                &[w.clone(), idx],
+                &[],
+                &[out],
+                within(1.0, 0.0),
+            );
             for m in [1, 3, 20] {
                 let x = Input::random(&mut r, &[m, cols], d, (-1.0, 1.0), "contiguous");
                 let q = QuantMatmul { format: wf, transpose: true, int8: false };
@@ -72,7 +86,9 @@ fn packed_weights() {
             let p = made.remove(0);
             let x = Input::random(&mut r, &[5, cols], Dtype::F32, (-1.0, 1.0), "contiguous");
             let run = |op: Op, values: &mut [Value], avals: &[Aval], out: Aval| {
-                let k = CpuBackend.kernel(Spec { op: &op, ins: avals, outs: std::slice::from_ref(&out) }).unwrap();
+                let k = CpuBackend
+                    .kernel(Spec { op: &op, ins: avals, outs: std::slice::from_ref(&out) })
+                    .unwrap();
                 let mut made = Vec::new();
                 k.run(values, &[], &mut made).unwrap();
                 let mut bytes = vec![0; out.nbytes()];
@@ -103,7 +119,8 @@ fn packed_weights() {
 #[test]
 fn grouped_formats() {
     let mut r = Lcg(13);
-    let modes = [(QuantMode::Affine, 64), (QuantMode::MxFp4, 32), (QuantMode::MxFp8, 32), (QuantMode::NvFp4, 16)];
+    let modes =
+        [(QuantMode::Affine, 64), (QuantMode::MxFp4, 32), (QuantMode::MxFp8, 32), (QuantMode::NvFp4, 16)];
     for (mode, group) in modes {
         let all: &[u8] = match mode {
             QuantMode::Affine => &[1, 2, 3, 4, 5, 6, 8],
@@ -116,7 +133,10 @@ fn grouped_formats() {
                 let w = Input::random(&mut r, &[rows, cols], d, (-3.0, 2.0), "contiguous");
                 let scales = if mode == QuantMode::Affine { d } else { Dtype::U8 };
                 let g = cols / group as usize;
-                let mut outs = vec![Aval::new([rows, cols * bits as usize / 32], Dtype::U32), Aval::new([rows, g], scales)];
+                let mut outs = vec![
+                    Aval::new([rows, cols * bits as usize / 32], Dtype::U32),
+                    Aval::new([rows, g], scales),
+                ];
                 if mode == QuantMode::Affine {
                     outs.push(Aval::new([rows, g], d));
                 }
@@ -129,7 +149,11 @@ fn grouped_formats() {
                 let parts: Vec<Input> = parts
                     .into_iter()
                     .zip(&outs)
-                    .map(|(bytes, a)| Input { bytes, layout: Layout::contiguous(a.shape.clone()), dtype: a.dtype })
+                    .map(|(bytes, a)| Input {
+                        bytes,
+                        layout: Layout::contiguous(a.shape.clone()),
+                        dtype: a.dtype,
+                    })
                     .collect();
                 let format = WeightFormat::Grouped { group, bits, mode };
                 let out = Aval::new([rows, cols], d);
