@@ -49,6 +49,31 @@ impl BlockFormat {
         }
     }
 
+    /// Bytes of a weight in the order that a device reads fastest: 16 rows of a block are one super-block,
+    /// and a number of rows that is no multiple of 16 is filled up. At least the bytes in the file.
+    /// `None` if a row is not a whole number of blocks or the size does not fit.
+    pub const fn packed_bytes(self, rows: usize, cols: usize) -> Option<usize> {
+        let super_block = match self {
+            Q4_0 => 288,
+            Q4_1 => 320,
+            Q5_0 => 352,
+            Q5_1 => 384,
+            Q8_0 => 544,
+            Q2_K => 1344,
+            Q3_K => 1824,
+            Q4_K => 2368,
+            Q5_K => 2880,
+            Q6_K => 3360,
+        };
+        if cols % self.block_elems() != 0 {
+            return None;
+        }
+        match rows.div_ceil(16).checked_mul(cols / self.block_elems()) {
+            Some(n) => n.checked_mul(super_block),
+            None => None,
+        }
+    }
+
     /// Bytes of a row of `elems` values, or `None` if that is not a whole number of blocks.
     pub const fn row_bytes(self, elems: usize) -> Option<usize> {
         if elems % self.block_elems() == 0 {

@@ -228,7 +228,13 @@ impl Sampler {
         self.weights.extend(self.kept.iter().map(|(l, _)| {
             let x = (l - max) * scale;
             // At a tiny temperature the scale is infinite and the best token's x is 0 × ∞.
-            let w = if *l == max { 1.0 } else if x < NEGLIGIBLE { 0.0 } else { f64::from(x.exp()) };
+            let w = if *l == max {
+                1.0
+            } else if x < NEGLIGIBLE {
+                0.0
+            } else {
+                f64::from(x.exp())
+            };
             total += w;
             w
         }));

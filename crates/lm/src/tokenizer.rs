@@ -14,7 +14,7 @@ mod stream;
 mod vocab;
 
 pub use json::JsonSettings;
-pub use stream::{Detokenizer, Stopped, StopStrings};
+pub use stream::{Detokenizer, StopStrings, Stopped};
 
 use isopace::io::gguf::Metadata;
 use isopace::{Result, bail};
@@ -141,6 +141,23 @@ impl Tokenizer {
         let mut out = Vec::new();
         self.encode_parts(text, true, Some(mark), &mut out)?;
         Ok(self.with_bos(out))
+    }
+
+    /// Text in which no control token can be found any more, because `mark` stands inside each.
+    pub(crate) fn mark_control(&self, text: &str, mark: char) -> String {
+        let mut text = text.to_string();
+        loop {
+            let found = self.specials.find(&text, true).filter(|(_, id)| self.is_control(*id));
+            let mut cuts: Vec<usize> = found.map(|(range, _)| range.start).collect();
+            if cuts.is_empty() {
+                return text;
+            }
+            // Breaking one match may uncover another that overlapped it, hence the loop.
+            while let Some(start) = cuts.pop() {
+                let first = text[start..].chars().next().map_or(0, char::len_utf8);
+                text.insert(start + first, mark);
+            }
+        }
     }
 
     fn with_bos(&self, mut ids: Vec<u32>) -> Vec<u32> {

@@ -3,7 +3,7 @@
 use isopace::io::gguf::{Gguf, TensorType};
 use isopace::io::safetensors::Safetensors;
 use isopace::io::MappedFile;
-use isopace::{Array, BlockFormat, Dtype, Result, Shape, bail, err, quant};
+use isopace::{Array, BlockWeight, Dtype, Result, Shape, bail, err};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -114,7 +114,9 @@ impl Weights {
         let t = self.find(name, shape)?;
         let dtype = t.kind.dtype().filter(|d| d.is_float());
         let dtype = dtype.ok_or_else(|| err!(Format, "[model] {name} is {}; accepted: F32, F16, BF16", t.kind))?;
-        Array::from_bytes(self.bytes(t), shape, dtype)?.astype(Dtype::F32)
+        let a = Array::from_bytes(self.bytes(t), shape, dtype)?.astype(Dtype::F32)?;
+        a.eval()?;
+        Ok(a)
     }
 
     /// A matrix of `rows` outputs and `cols` inputs, packed for products.
@@ -150,10 +152,9 @@ impl Weights {
                         Array::from_bytes(&joined, [rows, row_bytes], Dtype::U8)?
                     }
                 };
-                let packed = quant::pack_weight(&bytes, format, cols)?;
-                packed.eval()?;
-                let int8 = self.activations == Activations::I8;
-                Ok(Matrix::Packed { data: packed, format, rows, cols, int8 })
+                let weight = BlockWeight::new(bytes, format, cols)?.pack()?;
+                weight.bytes.eval()?;
+                Ok(Matrix::Block { weight, int8: self.activations == Activations::I8 })
             }
             kind => {
                 let dtype = kind.dtype().filter(|d| d.is_float());
@@ -181,7 +182,7 @@ impl Weights {
                 let row_bytes = format
                     .row_bytes(cols)
                     .ok_or_else(|| err!(Format, "[model] {name}: {cols} columns are not whole {format} blocks"))?;
-                Ok(Table::Block { data: self.mapped(t, [rows, row_bytes], Dtype::U8)?, format, cols })
+                Ok(Table::Block(BlockWeight::new(self.mapped(t, [rows, row_bytes], Dtype::U8)?, format, cols)?))
             }
             kind => {
                 let dtype = kind.dtype().filter(|d| d.is_float());
@@ -205,7 +206,8 @@ impl Weights {
 #[derive(Clone, Debug)]
 pub enum Matrix {
     Dense(Array),
-    Packed { data: Array, format: BlockFormat, rows: usize, cols: usize, int8: bool },
+    /// With 8-bit activations or float32 ones.
+    Block { weight: BlockWeight, int8: bool },
     Parts(Vec<Matrix>),
 }
 
@@ -216,10 +218,8 @@ impl Matrix {
     /// `Shape` when the last axis of `x` is not the number of inputs.
     pub fn apply(&self, x: &Array) -> Result<Array> {
         match self {
-            Matrix::Dense(w) => x.astype(w.dtype())?.matmul(&w.transpose(None)?)?.astype(Dtype::F32),
-            Matrix::Packed { data, format, rows, cols, int8 } => {
-                quant::packed_matmul(x, data, *format, *rows, *cols, *int8)
-            }
+            Matrix::Dense(w) => x.astype(w.dtype())?.matmul(&w.t()?)?.astype(Dtype::F32),
+            Matrix::Block { weight, int8 } => weight.matmul(x, *int8),
             Matrix::Parts(parts) => {
                 let outs = parts.iter().map(|p| p.apply(x)).collect::<Result<Vec<_>>>()?;
                 isopace::concatenate(&outs, -1)
@@ -232,7 +232,7 @@ impl Matrix {
 #[derive(Clone, Debug)]
 pub enum Table {
     Dense(Array),
-    Block { data: Array, format: BlockFormat, cols: usize },
+    Block(BlockWeight),
 }
 
 impl Table {
@@ -242,8 +242,8 @@ impl Table {
     /// `Dtype` when the indices are not integers.
     pub fn rows(&self, ids: &Array) -> Result<Array> {
         match self {
-            Table::Dense(t) => isopace::take(t, ids, Some(0))?.astype(Dtype::F32),
-            Table::Block { data, format, cols } => quant::block_take(data, ids, *format, *cols),
+            Table::Dense(t) => t.take(ids, Some(0))?.astype(Dtype::F32),
+            Table::Block(t) => t.take(ids, Dtype::F32),
         }
     }
 }

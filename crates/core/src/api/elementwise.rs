@@ -1,6 +1,6 @@
 //! Elementwise functions: one method for each row of the table.
 
-use super::{Operand, common_dtype, no_valid_length};
+use super::{Operand, common_dtype, no_valid_length, node};
 use crate::array::Array;
 use crate::aval::Aval;
 use crate::dtype::Dtype;
@@ -24,8 +24,7 @@ pub fn elementwise(row: Row, operands: &[Operand]) -> Result<Array> {
         inputs.push(o.cast(if select && i == 0 { Dtype::Bool } else { takes })?);
         shape = shape.broadcast(&o.shape(), row.name())?;
     }
-    no_valid_length(&inputs, row.name())?;
-    Ok(Array::lazy(Op::Elementwise(row), inputs, smallvec![], Aval::new(shape, gives)))
+    node(Op::Elementwise(row), inputs, smallvec![], shape, gives)
 }
 
 macro_rules! unary {

@@ -1,15 +1,42 @@
 //! Public functions on arrays, a chapter a file.
 
+pub mod composite;
+pub mod conv;
+pub mod creation;
+pub mod einsum;
 mod elementwise;
+mod gather;
+mod hadamard;
+pub mod index;
+pub mod join;
+pub mod linalg;
+pub mod nn;
+pub mod quant;
+pub mod random;
+mod reduce;
+mod sort;
+pub mod view;
 
-use crate::array::Array;
+pub use composite::*;
+pub use conv::*;
+pub use creation::*;
+pub use einsum::{einsum, einsum_path};
+pub use elementwise::elementwise;
+pub use index::Index;
+pub use join::*;
+pub use linalg::*;
+pub use nn::*;
+pub use quant::*;
+pub use view::*;
+
+use crate::array::{Array, Inputs, Scalars};
 use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::number::NumberKind;
 use crate::op::Op;
 use crate::scalar::Scalar;
-use crate::shape::Shape;
-use crate::{Aval, bail};
+use crate::shape::{Dims, Shape};
+use crate::{Aval, bail, err};
 use smallvec::smallvec;
 
 /// An operand of an elementwise function: an array, or a scalar that takes the array's dtype.
@@ -101,6 +128,83 @@ pub(crate) fn common_dtype(operands: &[Operand]) -> Dtype {
 pub(crate) fn full_scalar(value: &Scalar, shape: Shape, dtype: Dtype) -> Result<Array> {
     value.hint()?.check_range(dtype)?;
     Ok(Array::lazy(Op::Full, smallvec![], smallvec![value.clone()], Aval::new(shape, dtype)))
+}
+
+/// Which axes a reduction runs over: one, several, or all of them.
+///
+/// ```
+/// # isopace_core::reference::init();
+/// use isopace_core::{Array, api::Axes};
+/// let x = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
+/// assert_eq!(x.sum(-1, false)?.to_vec::<f32>()?, [3.0, 7.0]);
+/// assert_eq!(x.sum([0, 1], false)?.item::<f32>()?, 10.0);
+/// assert_eq!(x.sum(Axes::ALL, false)?.item::<f32>()?, 10.0);
+/// # Ok::<(), isopace_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Axes(pub(crate) Option<Dims<i64>>);
+
+impl Axes {
+    /// Every axis.
+    pub const ALL: Axes = Axes(None);
+
+    pub(crate) fn resolve(&self, ndim: usize, place: &str) -> Result<Dims<usize>> {
+        crate::shape::axes(self.0.as_deref(), ndim, place)
+    }
+}
+
+impl From<i64> for Axes {
+    fn from(a: i64) -> Axes {
+        Axes(Some(smallvec![a]))
+    }
+}
+impl From<i32> for Axes {
+    fn from(a: i32) -> Axes {
+        Axes(Some(smallvec![a as i64]))
+    }
+}
+impl From<&[i64]> for Axes {
+    fn from(a: &[i64]) -> Axes {
+        Axes(Some(a.into()))
+    }
+}
+impl<const N: usize> From<[i64; N]> for Axes {
+    fn from(a: [i64; N]) -> Axes {
+        Axes(Some(a.as_slice().into()))
+    }
+}
+impl From<Option<&[i64]>> for Axes {
+    fn from(a: Option<&[i64]>) -> Axes {
+        Axes(a.map(Dims::from))
+    }
+}
+impl From<Option<i64>> for Axes {
+    fn from(a: Option<i64>) -> Axes {
+        Axes(a.map(|a| smallvec![a]))
+    }
+}
+
+/// The most axes an array may have.
+const MAX_NDIM: usize = 64;
+
+/// A lazy node with one result, after the checks that all ops share.
+pub(crate) fn node(op: Op, inputs: Inputs, scalars: Scalars, shape: Shape, dtype: Dtype) -> Result<Array> {
+    no_valid_length(&inputs, op.name())?;
+    if shape.len() > MAX_NDIM {
+        bail!(Shape, "[{}] {} dimensions; accepted: at most {MAX_NDIM}", op.name(), shape.len());
+    }
+    let shape = shape.checked(op.name())?;
+    Ok(Array::lazy(op, inputs, scalars, Aval::new(shape, dtype)))
+}
+
+/// A shape from numbers as users give them.
+///
+/// # Errors
+/// `Shape` for a negative extent.
+pub fn extents(dims: &[i64], place: &str) -> Result<Shape> {
+    dims.iter()
+        .map(|&d| usize::try_from(d).map_err(|_| err!(Shape, "[{place}] extent {d} is negative in {dims:?}")))
+        .collect()
 }
 
 /// Refuses arrays with a symbolic valid length, which only attention reads.

@@ -288,3 +288,6 @@ fn announce(name: &str, miss: &Miss) {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod prop_tests;

@@ -211,7 +211,7 @@ fn log_add_exp(a: f64, b: f64) -> f64 {
 /// N. Juffa's minimax polynomials in log(1 - x^2) (about 2.4 ulp), as the peer uses, so that normal
 /// random numbers agree with it.
 pub fn erfinv(a: f32) -> f32 {
-    let t = a.mul_add(-a, 1.0).ln();
+    let t = log_f32(a.mul_add(-a, 1.0));
     let p: &[f32] = if t.abs() > 6.125 {
         &[
             3.03697567e-10,
@@ -239,6 +239,63 @@ pub fn erfinv(a: f32) -> f32 {
         ]
     };
     a * p[1..].iter().fold(p[0], |acc, &c| acc.mul_add(t, c))
+}
+
+/// Centres of sixteen parts of an octave: 1 / c and log(c), for [`log_f32`].
+#[rustfmt::skip]
+pub(crate) const LOG_TABLE: [(f64, f64); 16] = [
+    (1.398907162146528, -0.33569133332882284),
+    (1.3403141896637998, -0.2929040563774074),
+    (1.286432210124115, -0.2518726580937369),
+    (1.2367150214269895, -0.21245868807117255),
+    (1.1906977166711752, -0.17453945183745634),
+    (1.1479821020556429, -0.1380057072319758),
+    (1.1082251448272158, -0.10275976698545139),
+    (1.0711297413057381, -0.06871392447020525),
+    (1.036437278977283, -0.0357891387398228),
+    (1.0, 0.0),
+    (0.9492859795739057, 0.05204517742929496),
+    (0.8951049428609004, 0.11081431298787942),
+    (0.8476821620351103, 0.1652495223695143),
+    (0.8050314851692001, 0.21687389031699977),
+    (0.7664671008843108, 0.2659635028121397),
+    (0.731428603316328, 0.3127556664073557),
+];
+/// Coefficients of log(1 + r) beyond r, for [`log_f32`], and log(2).
+pub(crate) const LOG_POLYNOMIAL: [f64; 3] = [-0.25089342214237154, 0.333456765744066, -0.4999997485802103];
+/// The bits at which the octave of [`log_f32`] begins, a little below 0.7.
+pub(crate) const LOG_START: i32 = 0x3f33_0000;
+
+/// Natural logarithm in float32, not always correctly rounded (0.82 ulp): bit for bit what the peer
+/// computes, for functions of random numbers that must agree with its.
+///
+/// # Source
+/// Arm's optimized routines, logf, which the C library of Linux has.
+pub fn log_f32(x: f32) -> f32 {
+    if x.is_nan() || x < 0.0 {
+        return f32::NAN;
+    }
+    if x == 0.0 {
+        return f32::NEG_INFINITY;
+    }
+    if x == f32::INFINITY {
+        return x;
+    }
+    // Subnormals are scaled by 2^23.
+    let bits = if x < f32::MIN_POSITIVE {
+        (x * 8388608.0).to_bits() as i32 - (23 << 23)
+    } else {
+        x.to_bits() as i32
+    };
+    let above = bits - LOG_START;
+    let (inverse, log) = LOG_TABLE[(above >> 19 & 15) as usize];
+    let k = (above >> 23) as f64;
+    let z = f32::from_bits((bits - (above >> 23 << 23)) as u32) as f64;
+    let r = z * inverse - 1.0;
+    let start = log + k * std::f64::consts::LN_2;
+    let [a, b, c] = LOG_POLYNOMIAL;
+    let r2 = r * r;
+    ((a * r2 + (b * r + c)) * r2 + (start + r)) as f32
 }
 
 /// The dtype operands are converted to, and the dtype of the result.
@@ -313,6 +370,29 @@ mod tests {
             assert!(m.int.is_some() || m.float.is_some() || m.complex.is_some(), "{row:?}");
             assert!(row.doc().ends_with('.'), "{row:?}");
         }
+    }
+
+    /// Values that MLX 0.32.4 gives, among them some that are not correctly rounded.
+    #[test]
+    fn logarithms_are_the_peers() {
+        let cases: [(f32, f32); 6] = [
+            (0.99036705, -0.0096796425),
+            (0.8868231, -0.12010974),
+            (0.5775603, -0.54894245),
+            (0.9816873, -0.018482447),
+            (0.97727853, -0.022983579),
+            (0.95287913, -0.048267215),
+        ];
+        for (x, want) in cases {
+            assert_eq!(log_f32(x), want, "{x:?}");
+        }
+        for x in [1e-45f32, 1e-40, 0.5, 1.0, 2.0, 3e38] {
+            let want = (x as f64).ln();
+            assert!((log_f32(x) as f64 - want).abs() <= want.abs() * 1e-7, "{x:?}");
+        }
+        assert_eq!(log_f32(0.0), f32::NEG_INFINITY);
+        assert_eq!(log_f32(f32::INFINITY), f32::INFINITY);
+        assert!(log_f32(-1.0).is_nan() && log_f32(f32::NAN).is_nan());
     }
 
     #[test]

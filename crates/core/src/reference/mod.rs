@@ -3,6 +3,7 @@
 //! [`tensor::Tensor`]s of wide numbers, computes, and rounds or wraps once to the dtype of the result.
 
 mod blocks;
+mod codes;
 mod conv;
 mod elementwise;
 mod index;
@@ -154,7 +155,7 @@ fn compute(op: &Op, ins: &[Tensor], cells: &[Number], outs: &[Aval]) -> Result<V
         Op::Quantize(group, bits, mode) => return quant::quantize(*group, *bits, *mode, &ins[0], outs),
         Op::Dequantize(format) => quant::dequantize(*format, ins, out)?,
         // Packed weights stand here as in the file.
-        Op::PackWeight(_) => ins[0].clone().reshape(out.shape.clone()),
+        Op::PackWeight(_) => quant::pack_weight(&ins[0], out)?,
         Op::QuantTake(format) => quant::take(*format, ins, out)?,
         Op::ToFp8 => quant::encode_fp8(&ins[0], out),
         Op::FromFp8 => quant::decode_fp8(&ins[0], out)?,

@@ -2,6 +2,7 @@
 //! are a little-endian bit stream over its 32-bit words.
 
 use super::blocks;
+use super::codes::{e8m0, fp4, fp8, pack, to_e8m0, to_fp4, to_fp8, unpack};
 use super::index::indices;
 use super::matmul::{matmul, pair_products, split};
 use super::tensor::{Data, Tensor, narrow};
@@ -11,83 +12,6 @@ use crate::op::scalar_ops::round;
 use crate::op::{GatherMatmul, QuantMatmul, QuantMode, WeightFormat};
 use crate::shape::Shape;
 use crate::{Dtype, Layout, Result, bail};
-
-/// Magnitudes of the 4-bit float (E2M1); bit 3 of a code is the sign.
-const FP4: [f32; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
-
-fn fp4(code: u32) -> f32 {
-    let x = FP4[(code & 7) as usize];
-    if code & 8 == 0 { x } else { -x }
-}
-
-/// The nearest 4-bit float, the smaller magnitude of two equally near; zero has no sign.
-fn to_fp4(x: f32) -> u32 {
-    let magnitude = FP4.windows(2).filter(|w| (w[0] + w[1]) / 2.0 < x.abs()).count() as u32;
-    if x < 0.0 && magnitude > 0 { magnitude | 8 } else { magnitude }
-}
-
-/// The value of an fp8 (E4M3) byte: no infinities, 0x7f and 0xff are NaN.
-pub(super) fn fp8(code: u8) -> f32 {
-    let (exponent, fraction) = ((code >> 3 & 15) as i32, (code & 7) as f32);
-    let x = match (exponent, code & 7) {
-        (15, 7) => f32::NAN,
-        (0, _) => fraction * (-9f32).exp2(),
-        _ => (8.0 + fraction) * (exponent as f32 - 10.0).exp2(),
-    };
-    if code & 0x80 == 0 { x } else { -x }
-}
-
-/// The nearest fp8 byte, halves to even; what is too large gives 448, NaN stays NaN.
-pub(super) fn to_fp8(x: f32) -> u8 {
-    let sign = if x.is_sign_negative() { 0x80 } else { 0 };
-    let a = x.abs();
-    if a.is_nan() {
-        return sign | 0x7f;
-    }
-    if a >= 448.0 {
-        return sign | 0x7e;
-    }
-    // Steps of 2^-9 below 2^-6, and 8 steps an octave above.
-    let exponent = if a < (-6f32).exp2() { -6 } else { (a.to_bits() >> 23) as i32 - 127 };
-    let steps = (a as f64 * (3.0 - exponent as f64).exp2()).round_ties_even() as i32;
-    // A carry into the next octave carries into the exponent's bits.
-    sign | ((exponent + 6) * 8 + steps) as u8
-}
-
-/// The exponent byte of the smallest power of two not below x, by 127; clamped, zero for nothing.
-fn to_e8m0(x: f32) -> u8 {
-    if x == 0.0 {
-        return 127;
-    }
-    // Float32's subnormals are normal in float64.
-    let bits = (x as f64).to_bits();
-    let ceil = (bits >> 52) as i32 - 1023 + i32::from(bits << 12 != 0);
-    (ceil + 127).clamp(0, 254) as u8
-}
-
-fn e8m0(code: u8) -> f64 {
-    if code == 255 { f64::NAN } else { (code as f64 - 127.0).exp2() }
-}
-
-/// Reads `bits`-wide codes of a row of 32-bit words.
-fn unpack(words: &[u32], bits: usize, count: usize) -> Vec<u32> {
-    (0..count).map(|j| (0..bits).map(|b| bit(words, j * bits + b) << b).sum()).collect()
-}
-
-fn bit(words: &[u32], at: usize) -> u32 {
-    words[at / 32] >> (at % 32) & 1
-}
-
-fn pack(codes: &[u32], bits: usize) -> Vec<u32> {
-    let mut words = vec![0; codes.len() * bits / 32];
-    for (j, code) in codes.iter().enumerate() {
-        for b in 0..bits {
-            let at = j * bits + b;
-            words[at / 32] |= (code >> b & 1) << (at % 32);
-        }
-    }
-    words
-}
 
 /// A group's codes with its scale and bias.
 struct Group {
@@ -178,13 +102,12 @@ fn decode(format: WeightFormat, parts: &[Tensor], rounded: bool) -> Result<Tenso
             if let Some(last) = shape.as_mut().last_mut() {
                 *last = cols as usize;
             }
-            (shape, block_values(format, &parts[0])?)
+            (shape, block_values(format, &parts[0], usize::MAX)?)
         }
         WeightFormat::Packed { format, rows, cols } => {
-            let values = block_values(format, &parts[0])?;
             let (rows, cols) = (rows as usize, cols as usize);
-            let stack = values.len() / (rows * cols).max(1);
-            (if stack == 1 { [rows, cols].into() } else { [stack, rows, cols].into() }, values)
+            let nbytes = format.row_bytes(cols).unwrap_or(0) * rows;
+            ([rows, cols].into(), block_values(format, &parts[0], nbytes)?)
         }
         WeightFormat::Grouped { group, bits, mode } => grouped(group, bits, mode, parts, rounded)?,
     };
@@ -194,8 +117,9 @@ fn decode(format: WeightFormat, parts: &[Tensor], rounded: bool) -> Result<Tenso
     Ok(Tensor { shape, dtype: Dtype::F64, data: Data::Float(values) })
 }
 
-fn block_values(format: crate::BlockFormat, part: &Tensor) -> Result<Vec<f64>> {
-    let bytes: Vec<u8> = part.ints("dequantize")?.iter().map(|&b| b as u8).collect();
+/// The values of the first `nbytes` bytes.
+fn block_values(format: crate::BlockFormat, part: &Tensor, nbytes: usize) -> Result<Vec<f64>> {
+    let bytes: Vec<u8> = part.ints("dequantize")?.iter().take(nbytes).map(|&b| b as u8).collect();
     Ok(blocks::decode(format, &bytes)?.into_iter().map(f64::from).collect())
 }
 
@@ -333,6 +257,13 @@ pub(super) fn decode_fp8(x: &Tensor, out: &Aval) -> Result<Tensor> {
     Ok(Tensor::new(out, Data::Float(values.collect())))
 }
 
+/// The reference's packed order is the file's, filled up with zeros.
+pub(super) fn pack_weight(bytes: &Tensor, out: &Aval) -> Result<Tensor> {
+    let mut data = bytes.ints("pack_weight")?.to_vec();
+    data.resize(out.shape.elems(), 0);
+    Ok(Tensor::of(out.shape.clone(), out.dtype, Data::Int(data)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -401,40 +332,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn codes_are_a_bit_stream() {
-        let codes = [7, 6, 5, 4, 3, 2, 1, 0].repeat(4);
-        let words = pack(&codes, 3);
-        assert_eq!(words[0].to_le_bytes()[..3], [0x77, 0x39, 0x05]);
-        for bits in [1, 2, 3, 4, 5, 6, 8] {
-            let codes: Vec<u32> = (0..64).map(|i| i * 37 % (1 << bits)).collect();
-            assert_eq!(unpack(&pack(&codes, bits), bits, 64), codes);
-        }
-    }
-
-    #[test]
-    fn small_floats_by_hand() {
-        let nearest =
-            [(0.25, 0), (0.26, 1), (-0.1, 0), (-0.3, 9), (2.5, 4), (3.5, 5), (5.0, 6), (5.1, 7), (1e9, 7)];
-        for (x, code) in nearest {
-            assert_eq!(to_fp4(x), code, "{x}");
-        }
-        for code in 0..=255u8 {
-            let x = fp8(code);
-            assert!(x.is_nan() || to_fp8(x) == code, "{code:#x} is {x}");
-        }
-        assert_eq!([fp8(0x38), fp8(0x7e), fp8(0x01), fp8(0x08)], [1.0, 448.0, 0.001953125, 0.015625]);
-        // Halves go to even, also across an octave and out of the subnormals.
-        let rounded =
-            [1.0625, 1.1875, 1.9375, 0.0146484375, 500.0, f32::INFINITY, -0.0, 0.0009765625].map(to_fp8);
-        assert_eq!(rounded, [0x38, 0x3a, 0x40, 0x08, 0x7e, 0x7e, 0x80, 0x00]);
-        assert_eq!(to_fp8(f32::NAN), 0x7f);
-        assert_eq!(
-            [0.0, 1.0, 1.01, 0.5, 1e-45, 3e38, f32::INFINITY].map(to_e8m0),
-            [127, 127, 128, 126, 0, 254, 254]
-        );
-    }
-
     fn floats(shape: impl Into<Shape>, v: &[f64]) -> Tensor {
         Tensor::of(shape.into(), Dtype::F32, Data::Float(v.to_vec()))
     }
@@ -464,7 +361,7 @@ mod tests {
         let aval = |s: &[usize]| [Aval::new(s, Dtype::F32)];
         let run =
             |op: Op, ins: &[Tensor], out: &[usize]| compute(&op, ins, &[], &aval(out)).unwrap()[0].floats();
-        let two = [15.5, 16.5, 17.5, 79.5, 80.5, 81.5];
+        let two = [15.5, 16.5, 17.5, 63.5, 64.5, 65.5];
         assert_eq!(run(Op::QuantMatmul(q), &[floats([2, 32], &x), w.clone()], &[2, 3]), two);
         assert_eq!(run(Op::QuantMatmul(q), &[floats([32], &x[..32]), w.clone()], &[3]), two[..3]);
         let plain = Op::QuantMatmul(QuantMatmul { transpose: false, ..q });
@@ -491,10 +388,10 @@ mod tests {
         let ids = |v: &[i128]| Tensor::of([v.len()].into(), Dtype::U32, Data::Int(v.to_vec()));
         let g = GatherMatmul { quant: Some(q), lhs: true, rhs: true };
         let ins = [floats([2, 1, 32], &x), experts.clone(), ids(&[1, 0, 0]), ids(&[0, 1, 9])];
-        assert_eq!(run(Op::GatherMatmul(g), &ins, &[3, 1, 2]), [79.5, 80.5, 17.5, 18.5, 17.5, 18.5]);
+        assert_eq!(run(Op::GatherMatmul(g), &ins, &[3, 1, 2]), [63.5, 64.5, 17.5, 18.5, 17.5, 18.5]);
         let g = GatherMatmul { quant: Some(q), lhs: false, rhs: true };
         let ins = [floats([2, 1, 32], &x), experts, ids(&[1, 0])];
-        assert_eq!(run(Op::GatherMatmul(g), &ins, &[2, 1, 2]), [17.5, 18.5, 79.5, 80.5]);
+        assert_eq!(run(Op::GatherMatmul(g), &ins, &[2, 1, 2]), [17.5, 18.5, 63.5, 64.5]);
         let g = GatherMatmul { quant: None, lhs: false, rhs: true };
         let ins = [floats([1, 2], &[1.0, 2.0]), floats([2, 2, 1], &[1.0, 2.0, 3.0, 4.0]), ids(&[1, 0, -1])];
         assert_eq!(run(Op::GatherMatmul(g), &ins, &[3, 1, 1]), [11.0, 5.0, 11.0]);

@@ -5,8 +5,11 @@
 //! with the bytes left before anything is allocated, and every range lies inside the file.
 
 pub mod gguf;
+mod mapped;
 pub mod npy;
 pub mod safetensors;
 mod text;
+
+pub use mapped::MappedFile;
 
 pub(crate) use text::{commas, shown};

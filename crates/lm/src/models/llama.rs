@@ -4,7 +4,8 @@ use super::Model;
 use crate::kv::{KvShape, LayerCache};
 use crate::weights::{Matrix, Table, Weights};
 use isopace::io::gguf::Metadata;
-use isopace::{Array, Dtype, Result, Scalar, bail, err, fast};
+use isopace::fast::{Mask, RopeOptions, rms_norm, rope, scaled_dot_product_attention};
+use isopace::{Array, Dtype, Result, Scalar, bail, err};
 use serde_json::Value;
 
 /// Sizes and constants, however the file spells them.
@@ -259,10 +260,10 @@ impl Model for Llama {
         let mut x = self.embed.rows(tokens)?;
         let mut caches = Vec::with_capacity(cache.len());
         for (layer, cache) in self.layers.iter().zip(cache) {
-            let h = fast::rms_norm(&x, Some(&layer.attn_norm), c.eps)?;
+            let h = rms_norm(&x, Some(&layer.attn_norm), c.eps)?;
             let (attended, cache) = self.attend(layer, &h, offset, cache)?;
             x = x.add(attended)?;
-            let h = fast::rms_norm(&x, Some(&layer.ffn_norm), c.eps)?;
+            let h = rms_norm(&x, Some(&layer.ffn_norm), c.eps)?;
             let gate_up = layer.gate_up.apply(&h)?;
             let gate = gate_up.slice_axis(-1, 0, c.hidden)?;
             let up = gate_up.slice_axis(-1, c.hidden, 2 * c.hidden)?;
@@ -271,8 +272,8 @@ impl Model for Llama {
             caches.push(cache);
         }
         let t = x.shape()[1];
-        let last = x.slice_axis(1, t - 1, t)?.reshape([1, c.width])?;
-        let h = fast::rms_norm(&last, Some(&self.norm), c.eps)?;
+        let last = x.slice_axis(1, t - 1, t)?.reshape_to([1, c.width])?;
+        let h = rms_norm(&last, Some(&self.norm), c.eps)?;
         Ok((self.head.apply(&h)?, caches))
     }
 
@@ -300,7 +301,7 @@ impl Llama {
         let t = h.shape()[1];
         let all = c.heads + 2 * c.kv_heads;
         // (1, heads + 2 kv heads, T, head_dim): queries and keys rotate in one step.
-        let qkv = layer.qkv.apply(h)?.reshape([1, t, all, c.head_dim])?.transpose_axes(&[0, 2, 1, 3])?;
+        let qkv = layer.qkv.apply(h)?.reshape_to([1, t, all, c.head_dim])?.transpose(&[0, 2, 1, 3])?;
         let qk = self.rotate(&qkv.slice_axis(1, 0, c.heads + c.kv_heads)?, offset)?;
         let q = qk.slice_axis(1, 0, c.heads)?;
         let k = qk.slice_axis(1, c.heads, c.heads + c.kv_heads)?;
@@ -308,17 +309,26 @@ impl Llama {
         let zero = Scalar::from(0);
         let at = [zero.clone(), zero.clone(), offset.clone(), zero];
         let cache = LayerCache {
-            keys: cache.keys.slice_update(&k.astype(cache.keys.dtype())?, &at)?,
-            values: cache.values.slice_update(&v.astype(cache.values.dtype())?, &at)?,
+            keys: cache.keys.slice_update(&k, &at)?,
+            values: cache.values.slice_update(&v, &at)?,
         };
         let scale = 1.0 / (c.head_dim as f64).sqrt();
-        let out = fast::attention(&q, &cache.keys, &cache.values, scale, &(offset + t), true)?;
-        let out = out.transpose_axes(&[0, 2, 1, 3])?.reshape([1, t, c.heads * c.head_dim])?;
+        let filled = offset + t;
+        let (keys, values) = (cache.keys.slice_leading(2, &filled)?, cache.values.slice_leading(2, &filled)?);
+        let out = scaled_dot_product_attention(&q, &keys, &values, scale, Mask::Causal, None)?;
+        let out = out.transpose(&[0, 2, 1, 3])?.reshape_to([1, t, c.heads * c.head_dim])?;
         Ok((layer.out.apply(&out)?, cache))
     }
 
     fn rotate(&self, x: &Array, offset: &Scalar) -> Result<Array> {
         let c = &self.config;
-        fast::rope(x, c.rope_dims, c.rope_traditional, c.rope_base, c.rope_scale, offset, self.freqs.as_ref())
+        let options = RopeOptions {
+            dims: c.rope_dims as i64,
+            traditional: c.rope_traditional,
+            base: self.freqs.is_none().then(|| c.rope_base.into()),
+            scale: c.rope_scale.into(),
+            freqs: self.freqs.clone(),
+        };
+        rope(x, offset, &options)
     }
 }

@@ -26,7 +26,10 @@ impl Bpe {
         let name = metadata.opt_str("tokenizer.ggml.pre")?.unwrap_or("default");
         let pre = super::pre::find(name).ok_or_else(|| {
             let (name, known) = (name.escape_debug(), super::pre::known().join(", "));
-            err!(Unsupported, "[tokenizer] {file}: tokenizer.ggml.pre \"{name}\" is not known; known are {known}")
+            err!(
+                Unsupported,
+                "[tokenizer] {file}: tokenizer.ggml.pre \"{name}\" is not known; known are {known}"
+            )
         })?;
         let mut merges = HashMap::new();
         for (rank, line) in metadata.strings("tokenizer.ggml.merges")?.iter().enumerate() {

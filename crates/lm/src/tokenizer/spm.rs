@@ -56,7 +56,10 @@ impl Spm {
                 out.push(unknown);
             } else {
                 let c = &text[s.start..s.start + s.len];
-                bail!(Format, "[tokenizer] the vocabulary has no token for {c:?}, for its bytes or for unknown text");
+                bail!(
+                    Format,
+                    "[tokenizer] the vocabulary has no token for {c:?}, for its bytes or for unknown text"
+                );
             }
         }
         Ok(())

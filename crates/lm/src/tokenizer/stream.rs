@@ -99,7 +99,8 @@ impl StopStrings {
         self.held.push_str(text);
         let buffer = self.held.as_bytes();
         for end in checked + 1..=buffer.len() {
-            let ends_here = self.stops.iter().enumerate().filter(|(_, s)| buffer[..end].ends_with(s.as_bytes()));
+            let ends_here =
+                self.stops.iter().enumerate().filter(|(_, s)| buffer[..end].ends_with(s.as_bytes()));
             if let Some((i, stop)) = ends_here.max_by_key(|(_, s)| s.len()) {
                 out.push_str(&self.held[..end - stop.len()]);
                 self.held.clear();

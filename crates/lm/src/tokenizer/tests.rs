@@ -38,7 +38,10 @@ fn byte_level_merges_and_specials() {
     assert_eq!(t.encode("a<|end|><think>", true).unwrap(), [97, 259, 260]);
     let plain = t.encode("a<|end|><think>", false).unwrap();
     assert_eq!((plain.len(), plain[8]), (9, 260));
-    assert_eq!((t.decode(&plain, false), t.decode(&[97, 259], false)), ("a<|end|><think>".into(), "a".into()));
+    assert_eq!(
+        (t.decode(&plain, false), t.decode(&[97, 259], false)),
+        ("a<|end|><think>".into(), "a".into())
+    );
     assert_eq!(t.decode(&[97, 259], true), "a<|end|>");
     assert_eq!(t.stop_ids(), [259]);
     assert_eq!(t.encode_marked("<|end|>_<|e_nd|>", '_').unwrap()[..2], [259, 60]);
@@ -154,7 +157,11 @@ fn json_answers_as_gguf_does() {
     let (a, b) = twins(&byte_level("gpt-2"), pre::find("gpt-2").unwrap().patterns);
     for text in ["", " abc", "a<|end|> abc<think>b", "x  \n\n y'll 12", "é中😀"] {
         for special in [true, false] {
-            assert_eq!(a.encode(text, special).unwrap(), b.encode(text, special).unwrap(), "{text:?}, {special}");
+            assert_eq!(
+                a.encode(text, special).unwrap(),
+                b.encode(text, special).unwrap(),
+                "{text:?}, {special}"
+            );
         }
         let ids = a.encode(text, true).unwrap();
         assert_eq!(a.decode_bytes(&ids, true), b.decode_bytes(&ids, true));
@@ -169,7 +176,8 @@ fn the_real_vocabulary_against_the_tokenizers_crate() {
     let bytes = crate::testing::model_bytes();
     let gguf = isopace::io::gguf::Gguf::parse(&bytes, "SmolLM2").unwrap();
     let (a, b) = twins(&gguf.metadata, pre::find("smollm").unwrap().patterns);
-    let mut text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/tokenizer/pre.rs")).unwrap();
+    let mut text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/tokenizer/pre.rs")).unwrap();
     text.push_str(include_str!("tests.rs"));
     text.push_str("naïve café 你好世界 😀👩‍👩‍👧 \u{0}\u{1}\u{7f} \u{a0}\u{3000} ١٢٣ ①② don't DON'T <|im_end|> x<|im_start|>");
     for special in [true, false] {
@@ -182,7 +190,9 @@ fn the_real_vocabulary_against_the_tokenizers_crate() {
 
 #[test]
 fn broken_json() {
-    let e = |json: &str| Tokenizer::from_json(json.as_bytes(), "t.json", &JsonSettings::default()).err().unwrap().to_string();
+    let e = |json: &str| {
+        Tokenizer::from_json(json.as_bytes(), "t.json", &JsonSettings::default()).err().unwrap().to_string()
+    };
     for json in ["", "{", "[]", "{}", r#"{"model":{"type":"BPE"}}"#] {
         let e = e(json);
         assert!(e.starts_with("[tokenizer] t.json: not a tokenizer: ") && !e.contains('\n'), "{e}");

@@ -51,7 +51,8 @@ pub(super) struct Vocab {
 
 impl Vocab {
     pub(super) fn new(spelling: Spelling, tokens: impl Iterator<Item = (String, Kind)>) -> Vocab {
-        let mut v = Vocab { texts: Table::default(), pieces: Table::default(), kinds: vec![], ids: HashMap::new() };
+        let mut v =
+            Vocab { texts: Table::default(), pieces: Table::default(), kinds: vec![], ids: HashMap::new() };
         for (text, kind) in tokens {
             let mut kind = kind;
             let byte = (spelling == Spelling::SentencePiece).then(|| byte_token(&text)).flatten();
@@ -203,7 +204,10 @@ impl Finder {
 impl Specials {
     pub(super) fn new(vocab: &Vocab) -> Result<Specials> {
         let special = |k| matches!(k, Kind::Control | Kind::UserDefined | Kind::Unknown);
-        Ok(Specials { all: Finder::new(vocab, special)?, user: Finder::new(vocab, |k| k == Kind::UserDefined)? })
+        Ok(Specials {
+            all: Finder::new(vocab, special)?,
+            user: Finder::new(vocab, |k| k == Kind::UserDefined)?,
+        })
     }
 
     pub(super) fn find<'a>(
@@ -216,12 +220,6 @@ impl Specials {
             .0
             .iter()
             .flat_map(move |(ac, ids)| ac.find_iter(text).map(|m| (m.range(), ids[m.pattern().as_usize()])))
-    }
-
-    /// The texts of control tokens in `text`: where they are.
-    pub(super) fn control_ranges(&self, text: &str, vocab: &Vocab) -> Vec<Range<usize>> {
-        let control = |id| matches!(vocab.kind(id), Kind::Control | Kind::Unknown);
-        self.find(text, true).filter(|(_, id)| control(*id)).map(|(r, _)| r).collect()
     }
 }
 
@@ -240,9 +238,17 @@ mod tests {
 
     #[test]
     fn pieces_of_sentencepiece() {
-        let tokens = [("<unk>", Kind::Unknown), ("▁a▁b", Kind::Normal), ("<0x0A>", Kind::Byte), ("<0xZZ>", Kind::Normal)];
+        let tokens = [
+            ("<unk>", Kind::Unknown),
+            ("▁a▁b", Kind::Normal),
+            ("<0x0A>", Kind::Byte),
+            ("<0xZZ>", Kind::Normal),
+        ];
         let v = Vocab::new(Spelling::SentencePiece, tokens.into_iter().map(|(t, k)| (t.to_string(), k)));
-        assert_eq!((v.piece(0), v.piece(1), v.piece(2), v.piece(3)), (&b"<unk>"[..], &b" a b"[..], &b"\n"[..], &b"<0xZZ>"[..]));
+        assert_eq!(
+            (v.piece(0), v.piece(1), v.piece(2), v.piece(3)),
+            (&b"<unk>"[..], &b" a b"[..], &b"\n"[..], &b"<0xZZ>"[..])
+        );
         assert_eq!(v.piece(99), b"");
     }
 }

@@ -1,0 +1,51 @@
+//! The device: kernels for steps, bytes in and out, memory.
+
+use crate::buffer::{self, CpuBuffer};
+use crate::elem::by_size;
+use crate::{steps, view};
+use isopace_core::backend::{Backend, Buffer, Kernel, Memory, MemorySetting, Spec, Value};
+use isopace_core::{Dtype, Result, bail, runtime};
+use std::sync::Arc;
+
+/// The CPU.
+#[derive(Debug, Default)]
+pub struct CpuBackend;
+
+/// Makes the CPU the device of this process, unless there is one. Starts no thread.
+pub fn init() {
+    runtime::init(Arc::new(CpuBackend));
+}
+
+impl Backend for CpuBackend {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn kernel(&self, spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
+        steps::kernel(spec)
+    }
+
+    fn upload(&self, bytes: &[u8]) -> Result<Arc<dyn Buffer>> {
+        Ok(Arc::new(CpuBuffer::copy_of(bytes)?))
+    }
+
+    fn download(&self, value: &Value, dtype: Dtype, out: &mut [u8]) -> Result<()> {
+        let n = value.layout.elems();
+        if out.len() != n * dtype.size() {
+            bail!(Internal, "[download] {} bytes for {n} elements of {dtype}", out.len());
+        }
+        by_size!(dtype.size(), T => {
+            let data = view::dense::<T>(value)?;
+            out.copy_from_slice(bytemuck::cast_slice(&data));
+        });
+        Ok(())
+    }
+
+    fn memory(&self) -> Memory {
+        buffer::memory()
+    }
+
+    fn set_memory(&self, setting: MemorySetting) -> usize {
+        buffer::set_memory(setting)
+    }
+}

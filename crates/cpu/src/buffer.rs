@@ -1,0 +1,423 @@
+//! Memory: aligned buffers from free lists by size class, and read-only mapped files.
+//!
+//! Every byte that a buffer hands out has been written at least once (blocks start zeroed), so
+//! reading one before a kernel has filled it gives old values, never undefined behaviour.
+
+use isopace_core::backend::{Buffer, Memory, MemorySetting};
+use isopace_core::{Result, bail, err};
+use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
+use parking_lot::Mutex;
+use std::alloc;
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Alignment of every allocated buffer, in bytes: a cache line, and the widest vector.
+pub const ALIGN: usize = 64;
+/// Blocks from this size on are mapped, so that their pages go back to the system when freed.
+const MAPPED_BYTES: usize = 1 << 20;
+/// Mapped blocks from this size on ask for huge pages.
+const HUGE_BYTES: usize = 2 << 20;
+/// Freed bytes kept for reuse, unless set otherwise.
+const CACHE_BYTES: usize = 128 << 20;
+/// Four classes for each power of two, from 64 bytes on.
+const CLASSES: usize = 4 * 58;
+
+/// Bytes on the CPU: owned and writable, or part of a mapped file.
+pub struct CpuBuffer {
+    bytes: Bytes,
+    len: usize,
+}
+
+enum Bytes {
+    Owned { block: Block, class: usize },
+    File { map: Arc<Mmap>, start: usize },
+}
+
+/// One piece of memory of exactly its class's size.
+enum Block {
+    Empty,
+    Heap(NonNull<u8>, usize),
+    Map(MmapMut),
+}
+
+// SAFETY: a block owns its memory alone, like a Box<[u8]>; sharing a buffer shares only reads, and
+// writing needs `&mut`.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn new(size: usize) -> Option<Block> {
+        if size >= MAPPED_BYTES {
+            let map = MmapMut::map_anon(size).ok()?;
+            if size >= HUGE_BYTES {
+                // Refused where the kernel has no huge pages, which changes nothing but speed.
+                let _ = map.advise(Advice::HugePage);
+            }
+            return Some(Block::Map(map));
+        }
+        let layout = alloc::Layout::from_size_align(size, ALIGN).ok()?;
+        // SAFETY: the size is not zero: classes start at 64 bytes (upheld by `class_size`).
+        let p = unsafe { alloc::alloc_zeroed(layout) };
+        NonNull::new(p).map(|p| Block::Heap(p, size))
+    }
+
+    fn as_ptr(&self) -> *const u8 {
+        match self {
+            Block::Empty => std::ptr::without_provenance(ALIGN),
+            Block::Heap(p, _) => p.as_ptr(),
+            Block::Map(m) => m.as_ptr(),
+        }
+    }
+
+    fn as_mut_ptr(&mut self) -> *mut u8 {
+        match self {
+            Block::Empty => std::ptr::without_provenance_mut(ALIGN),
+            Block::Heap(p, _) => p.as_ptr(),
+            Block::Map(m) => m.as_mut_ptr(),
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Block::Heap(p, size) = *self
+            && let Ok(layout) = alloc::Layout::from_size_align(size, ALIGN)
+        {
+            // SAFETY: allocated by `new` with this very layout, and freed once, here.
+            unsafe { alloc::dealloc(p.as_ptr(), layout) }
+        }
+    }
+}
+
+/// The smallest class that holds `n` bytes (n > 0): sizes are (4 + k) << s, at least 64.
+fn class_of(n: usize) -> usize {
+    let n = n.max(64) - 1;
+    // n in [64·2^e − 1 ...): position of the top bit, then the next two bits.
+    let top = usize::BITS as usize - 1 - n.leading_zeros() as usize;
+    let quarter = (n >> (top - 2)) & 3;
+    (top * 4 + quarter + 1) - (5 * 4 + 4)
+}
+
+fn class_size(class: usize) -> usize {
+    let (s, k) = (class / 4, class % 4);
+    (4 + k) << (s + 4)
+}
+
+struct Pool {
+    free: Vec<Vec<Block>>,
+    memory: Memory,
+    cache_limit: usize,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    free: Vec::new(),
+    memory: Memory { active_bytes: 0, peak_bytes: 0, cached_bytes: 0, limit_bytes: 0 },
+    cache_limit: CACHE_BYTES,
+});
+
+impl Pool {
+    /// Sets the default limit, the machine's memory, at the first use.
+    fn ready(&mut self) {
+        if self.free.is_empty() {
+            self.free.resize_with(CLASSES, Vec::new);
+            self.memory.limit_bytes = machine_bytes().unwrap_or(usize::MAX);
+        }
+    }
+
+    fn count(&mut self, size: usize) {
+        let m = &mut self.memory;
+        m.active_bytes += size;
+        m.peak_bytes = m.peak_bytes.max(m.active_bytes);
+    }
+
+    /// Takes cached blocks out, largest first, until at most `limit` bytes are cached.
+    fn trim(&mut self, limit: usize, out: &mut Vec<Block>) {
+        for class in (0..self.free.len()).rev() {
+            while self.memory.cached_bytes > limit {
+                let Some(b) = self.free[class].pop() else { break };
+                self.memory.cached_bytes -= class_size(class);
+                out.push(b);
+            }
+        }
+    }
+}
+
+fn machine_bytes() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    kib.trim().split(' ').next()?.parse::<usize>().ok()?.checked_mul(1024)
+}
+
+/// Memory counters of this process.
+pub fn memory() -> Memory {
+    let mut p = POOL.lock();
+    p.ready();
+    p.memory
+}
+
+/// Changes a memory setting and returns what it was.
+pub fn set_memory(setting: MemorySetting) -> usize {
+    let mut freed = Vec::new();
+    let mut p = POOL.lock();
+    p.ready();
+    let old = match setting {
+        MemorySetting::Limit(n) => std::mem::replace(&mut p.memory.limit_bytes, n),
+        MemorySetting::CacheLimit(n) => {
+            p.trim(n, &mut freed);
+            std::mem::replace(&mut p.cache_limit, n)
+        }
+        MemorySetting::ClearCache => {
+            let was = p.memory.cached_bytes;
+            p.trim(0, &mut freed);
+            was
+        }
+        MemorySetting::ResetPeak => {
+            let was = p.memory.peak_bytes;
+            p.memory.peak_bytes = p.memory.active_bytes;
+            was
+        }
+    };
+    drop(p);
+    drop(freed);
+    old
+}
+
+impl CpuBuffer {
+    /// A writable buffer of `len` bytes, aligned to 64; what it holds is arbitrary.
+    ///
+    /// # Errors
+    /// `OutOfMemory` past the limit or when the system has no memory.
+    pub fn new(len: usize) -> Result<CpuBuffer> {
+        if len == 0 {
+            return Ok(CpuBuffer { bytes: Bytes::Owned { block: Block::Empty, class: 0 }, len });
+        }
+        if len > isize::MAX as usize / 2 {
+            bail!(OutOfMemory, "[alloc] {len} bytes are more than any machine has");
+        }
+        let class = class_of(len);
+        let size = class_size(class);
+        let mut freed = Vec::new();
+        {
+            let mut p = POOL.lock();
+            p.ready();
+            if let Some(block) = p.free[class].pop() {
+                p.memory.cached_bytes -= size;
+                p.count(size);
+                return Ok(CpuBuffer { bytes: Bytes::Owned { block, class }, len });
+            }
+            let m = p.memory;
+            if m.active_bytes.saturating_add(size) > m.limit_bytes {
+                bail!(
+                    OutOfMemory,
+                    "[alloc] {len} bytes on top of {} in use pass the memory limit of {}",
+                    m.active_bytes,
+                    m.limit_bytes
+                );
+            }
+            // Cached blocks of other sizes count towards the machine's memory too.
+            let room = m.limit_bytes - m.active_bytes - size;
+            p.trim(room, &mut freed);
+            p.count(size);
+        }
+        drop(freed);
+        match Block::new(size) {
+            Some(block) => Ok(CpuBuffer { bytes: Bytes::Owned { block, class }, len }),
+            None => {
+                let mut p = POOL.lock();
+                p.memory.active_bytes -= size;
+                let (active, limit) = (p.memory.active_bytes, p.memory.limit_bytes);
+                drop(p);
+                Err(err!(
+                    OutOfMemory,
+                    "[alloc] the system refused {len} bytes; {active} are in use, the limit is {limit}"
+                ))
+            }
+        }
+    }
+
+    /// A buffer with a copy of these bytes.
+    ///
+    /// # Errors
+    /// As [`CpuBuffer::new`].
+    pub fn copy_of(bytes: &[u8]) -> Result<CpuBuffer> {
+        let mut b = CpuBuffer::new(bytes.len())?;
+        b.slice_mut::<u8>()?.copy_from_slice(bytes);
+        Ok(b)
+    }
+
+    /// Part of a file, mapped read-only; copied instead where `align` does not divide its start.
+    ///
+    /// A file that is truncated while it is mapped kills the process (SIGBUS) at the next read of
+    /// what is gone; a file that is overwritten changes under the readers' eyes.
+    ///
+    /// # Errors
+    /// `Io` when the file cannot be opened or mapped, `Format` when it ends before the range does.
+    pub fn map(file: &MappedFile, range: Range<usize>, align: usize) -> Result<CpuBuffer> {
+        if range.start > range.end || range.end > file.map.len() {
+            bail!(
+                Format,
+                "[map] {}: bytes {} to {} are past the end of the file ({})",
+                file.name,
+                range.start,
+                range.end,
+                file.map.len()
+            );
+        }
+        if !range.start.is_multiple_of(align.max(1)) {
+            return CpuBuffer::copy_of(&file.map[range]);
+        }
+        let len = range.len();
+        Ok(CpuBuffer { bytes: Bytes::File { map: file.map.clone(), start: range.start }, len })
+    }
+
+    /// Its bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        match &self.bytes {
+            // SAFETY: the block has at least `len` bytes (upheld by `new`), all written once
+            // (blocks start zeroed), and is not written while `self` is borrowed.
+            Bytes::Owned { block, .. } => unsafe { std::slice::from_raw_parts(block.as_ptr(), self.len) },
+            Bytes::File { map, start } => &map[*start..*start + self.len],
+        }
+    }
+
+    /// All elements. The buffer's length must be whole elements up to a tail that is left out.
+    ///
+    /// # Errors
+    /// `Internal` when a mapped file's bytes are not aligned for the type.
+    #[inline]
+    pub fn slice<T: bytemuck::Pod>(&self) -> Result<&[T]> {
+        let b = self.bytes();
+        let b = &b[..b.len() / size_of::<T>() * size_of::<T>()];
+        bytemuck::try_cast_slice(b).map_err(|e| err!(Internal, "[buffer] {} bytes: {e}", self.len))
+    }
+
+    /// All elements, for writing.
+    ///
+    /// # Errors
+    /// `Internal` for a mapped file.
+    #[inline]
+    pub fn slice_mut<T: bytemuck::Pod>(&mut self) -> Result<&mut [T]> {
+        let len = self.len / size_of::<T>() * size_of::<T>();
+        match &mut self.bytes {
+            Bytes::Owned { block, .. } => {
+                // SAFETY: as in `bytes`; `&mut self` makes the access exclusive.
+                let b = unsafe { std::slice::from_raw_parts_mut(block.as_mut_ptr(), len) };
+                bytemuck::try_cast_slice_mut(b).map_err(|e| err!(Internal, "[buffer] {e}"))
+            }
+            Bytes::File { .. } => Err(err!(Internal, "[buffer] a mapped file is read-only")),
+        }
+    }
+
+    /// True when it may be written.
+    pub fn is_owned(&self) -> bool {
+        matches!(self.bytes, Bytes::Owned { .. })
+    }
+}
+
+impl Drop for CpuBuffer {
+    fn drop(&mut self) {
+        let Bytes::Owned { block, class } = &mut self.bytes else { return };
+        if self.len == 0 {
+            return;
+        }
+        let (block, class) = (std::mem::replace(block, Block::Empty), *class);
+        let size = class_size(class);
+        let mut p = POOL.lock();
+        p.memory.active_bytes -= size;
+        if p.memory.cached_bytes + size <= p.cache_limit {
+            p.memory.cached_bytes += size;
+            p.free[class].push(block);
+        } else {
+            drop(p);
+            drop(block);
+        }
+    }
+}
+
+impl fmt::Debug for CpuBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_owned() { "owned" } else { "mapped" };
+        write!(f, "CpuBuffer({} bytes, {kind})", self.len)
+    }
+}
+
+impl Buffer for CpuBuffer {
+    fn nbytes(&self) -> usize {
+        self.len
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// A file mapped for reading, from which buffers are cut.
+#[derive(Clone, Debug)]
+pub struct MappedFile {
+    map: Arc<Mmap>,
+    name: String,
+}
+
+impl MappedFile {
+    /// Maps a whole file.
+    ///
+    /// # Errors
+    /// `Io` naming the file.
+    pub fn open(path: &Path) -> Result<MappedFile> {
+        let name = path.display().to_string();
+        let file = std::fs::File::open(path).map_err(|e| err!(Io, "[map] {name}: {e}"))?;
+        // SAFETY: the map is read-only and private to readers of `&[u8]`. That nobody truncates or
+        // rewrites the file meanwhile is the user's to uphold, as the docs of `CpuBuffer::map` say.
+        let map = unsafe { MmapOptions::new().map(&file) }.map_err(|e| err!(Io, "[map] {name}: {e}"))?;
+        Ok(MappedFile { map: Arc::new(map), name })
+    }
+
+    /// The file's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    /// Reads the file ahead, so that the first use does not wait for the disk page by page.
+    pub fn populate(&self) {
+        let _ = self.map.advise(Advice::WillNeed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_hold_and_do_not_waste() {
+        let mut last = 0;
+        for class in 0..120 {
+            assert!(class_size(class) > last);
+            last = class_size(class);
+        }
+        for n in (1..5000).chain([1 << 20, (1 << 20) + 1, 3 << 30, (1 << 40) + 7]) {
+            let s = class_size(class_of(n));
+            assert!(s >= n && (s <= 64 || s * 4 <= n * 5 + 256), "{n} -> {s}");
+            assert!(class_of(n) == 0 || class_size(class_of(n) - 1) < n, "{n}");
+        }
+    }
+
+    #[test]
+    fn aligned_reused_and_limited() {
+        for n in [1, 64, 100, 5000, 1 << 20, 3 << 20] {
+            let mut b = CpuBuffer::new(n).unwrap();
+            assert_eq!(b.bytes().as_ptr() as usize % ALIGN, 0);
+            b.slice_mut::<u8>().unwrap().fill(7);
+        }
+        let e = CpuBuffer::new(1 << 60).unwrap_err();
+        assert!(matches!(e, isopace_core::Error::OutOfMemory(_)), "{e}");
+        assert_eq!(CpuBuffer::new(0).unwrap().slice::<f32>().unwrap().len(), 0);
+    }
+}

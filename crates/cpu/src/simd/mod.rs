@@ -1,0 +1,5 @@
+//! Vector loops.
+
+pub mod convert;
+pub mod lanes;
+pub mod math;

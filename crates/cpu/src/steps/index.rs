@@ -1,0 +1,205 @@
+//! Gather and scatter. Indices are data: clamped when reading, dropped when outside in a write.
+
+use super::{inputs, one};
+use crate::buffer::CpuBuffer;
+use crate::elem::{Elem, by_dtype, by_size};
+use crate::pool;
+use crate::view::{self, Walk, buffer, dense};
+use isopace_core::backend::{Kernel, Spec, Value};
+use isopace_core::op::index::{clamp, resolve};
+use isopace_core::op::{Combine, Gather, Scatter};
+use isopace_core::shape::Dims;
+use isopace_core::{Aval, Layout, Result, bail};
+use std::sync::Arc;
+
+/// Elements gathered by one thread at a time.
+const CHUNK: usize = 1 << 14;
+
+/// Index arrays, each as int64.
+fn all_indices(ins: &[Value], avals: &[Aval]) -> Result<Vec<Vec<i64>>> {
+    ins.iter().zip(avals).map(|(v, a)| view::indices(v, a.dtype)).collect()
+}
+
+/// Slices of x at indices.
+pub fn gather(spec: Spec<'_>, g: &Gather) -> Result<Arc<dyn Kernel>> {
+    let (avals, out, g) = (inputs(spec, 1 + g.axes.len())?, spec.outs[0].clone(), g.clone());
+    let k = g.axes.len();
+    one(spec, move |ins, _| {
+        let index = all_indices(&ins[1..=k], &avals[1..=k])?;
+        let x = &ins[0].layout;
+        if g.sizes.len() != x.shape.len() || g.sizes.iter().zip(x.shape.iter()).any(|(s, d)| s > d) {
+            bail!(Internal, "[gather] slices {:?} of {:?}", g.sizes, x.shape);
+        }
+        let slice: usize = g.sizes.iter().product();
+        let mut b = CpuBuffer::new(out.nbytes())?;
+        // The slice at index 0 on every axis; each position moves its offset.
+        let window = Layout { shape: g.sizes.as_slice().into(), strides: x.strides.clone(), offset: x.offset };
+        let walk = Walk::new(&window, &g.sizes);
+        let count = out.shape.elems() / slice.max(1);
+        if index.iter().any(|i| i.len() != count) && slice > 0 {
+            bail!(Internal, "[gather] index arrays of different sizes");
+        }
+        by_size!(out.dtype.size(), T => {
+            let data = buffer(&ins[0])?.slice::<T>()?;
+            view::check(x, data.len())?;
+            let per = (CHUNK / slice.max(1)).max(1);
+            pool::for_chunks(b.slice_mut::<T>()?, per * slice.max(1), |c, part| {
+                for (j, o) in part.chunks_mut(slice.max(1)).enumerate() {
+                    let mut w = walk.clone();
+                    for (&a, idx) in g.axes.iter().zip(&index) {
+                        let a = a as usize;
+                        let start = clamp(idx[c * per + j], x.shape[a]).min(x.shape[a] - g.sizes[a]);
+                        w.offset = (w.offset as isize + start as isize * x.strides[a]) as usize;
+                    }
+                    w.read(data, 0, o);
+                }
+            });
+        });
+        Ok(view::value(b, &out))
+    })
+}
+
+/// Writes slices at indices.
+pub fn scatter(spec: Spec<'_>, s: &Scatter) -> Result<Arc<dyn Kernel>> {
+    let (avals, out, s) = (inputs(spec, 2 + s.axes.len())?, spec.outs[0].clone(), s.clone());
+    let k = s.axes.len();
+    one(spec, move |ins, _| {
+        let index = all_indices(&ins[1..=k], &avals[1..=k])?;
+        let (x, rest) = ins.split_at_mut(1);
+        let updates = &rest[k];
+        let n = out.shape.len();
+        let u = &updates.layout.shape;
+        if u.len() < n {
+            bail!(Internal, "[scatter] updates {u:?} for {:?}", out.shape);
+        }
+        let sizes: Dims<usize> = u[u.len() - n..].into();
+        let slice: usize = sizes.iter().product();
+        let count: usize = u[..u.len() - n].iter().product();
+        if index.iter().any(|i| i.len() != count) {
+            bail!(Internal, "[scatter] {count} slices for index arrays of other sizes");
+        }
+        let mut v = view::take_or_copy(&mut x[0], &out)?;
+        let layout = v.layout.clone();
+        let window =
+            Layout { shape: sizes.as_slice().into(), strides: layout.strides.clone(), offset: layout.offset };
+        let walk = Walk::new(&window, &sizes);
+        by_dtype!(out.dtype, T => {
+            let from = dense::<T>(updates)?;
+            let Some(b) = view::unique(&mut v) else { bail!(Internal, "[scatter] the target is shared") };
+            let data = b.slice_mut::<T>()?;
+            view::check(&layout, data.len())?;
+            'slices: for (j, from) in from.chunks(slice.max(1)).enumerate() {
+                let mut w = walk.clone();
+                for (&a, idx) in s.axes.iter().zip(&index) {
+                    let a = a as usize;
+                    let Some(start) = resolve(idx[j], out.shape[a]) else { continue 'slices };
+                    if start + sizes[a] > out.shape[a] {
+                        continue 'slices;
+                    }
+                    w.offset += (start as isize * layout.strides[a]) as usize;
+                }
+                w.write(data, 0, from, |old, new| combine(s.combine, old, new), s.combine == Combine::Set);
+            }
+        });
+        Ok(v)
+    })
+}
+
+#[inline]
+fn combine<T: Elem>(c: Combine, old: T, new: T) -> T {
+    match c {
+        Combine::Set => new,
+        Combine::Add => old.add(new),
+        Combine::Mul => old.mul(new),
+        Combine::Min => Elem::min(old, new),
+        Combine::Max => Elem::max(old, new),
+    }
+}
+
+/// Outer, axis and inner extents around an axis.
+fn around(shape: &[usize], axis: usize) -> (usize, usize, usize) {
+    (shape[..axis].iter().product(), shape[axis], shape[axis + 1..].iter().product())
+}
+
+/// The value broadcast to a shape, but for one axis, which keeps its extent.
+fn broadcast_but(v: &Value, shape: &[usize], axis: usize) -> Value {
+    let mut to: Dims<usize> = shape.into();
+    to[axis] = v.layout.shape[axis];
+    Value { buffer: v.buffer.clone(), layout: v.layout.broadcast_to(&to.as_slice().into()) }
+}
+
+/// Elements at indices along an axis.
+pub fn take_along(spec: Spec<'_>, axis: usize) -> Result<Arc<dyn Kernel>> {
+    let (avals, out) = (inputs(spec, 2)?, spec.outs[0].clone());
+    one(spec, move |ins, _| {
+        let x = broadcast_but(&ins[0], &out.shape, axis);
+        let idx = view::indices(&broadcast_but(&ins[1], &out.shape, axis), avals[1].dtype)?;
+        let (_, d, inner) = around(&x.layout.shape, axis);
+        let (_, n, _) = around(&out.shape, axis);
+        let mut b = CpuBuffer::new(out.nbytes())?;
+        if d == 0 && !idx.is_empty() {
+            bail!(Axis, "[take_along_axis] indices into an axis of extent 0");
+        }
+        by_size!(out.dtype.size(), T => {
+            let from = dense::<T>(&x)?;
+            let plane = (n * inner).max(1);
+            pool::for_chunks(b.slice_mut::<T>()?, plane, |o, part| {
+                for (j, y) in part.iter_mut().enumerate() {
+                    *y = from[(o * d + clamp(idx[o * plane + j], d)) * inner + j % inner.max(1)];
+                }
+            });
+        });
+        Ok(view::value(b, &out))
+    })
+}
+
+/// Writes at indices along an axis.
+pub fn scatter_along(spec: Spec<'_>, axis: usize, c: Combine) -> Result<Arc<dyn Kernel>> {
+    let (avals, out) = (inputs(spec, 3)?, spec.outs[0].clone());
+    one(spec, move |ins, _| {
+        let index = broadcast_but(&ins[1], &out.shape, axis);
+        let idx = view::indices(&index, avals[1].dtype)?;
+        let (_, d, inner) = around(&out.shape, axis);
+        let n = index.layout.shape[axis];
+        let (x, rest) = ins.split_at_mut(1);
+        let updates = Value {
+            buffer: rest[1].buffer.clone(),
+            layout: rest[1].layout.broadcast_to(&index.layout.shape),
+        };
+        let mut v = view::take_or_copy(&mut x[0], &out)?;
+        let offset = v.layout.offset;
+        by_dtype!(out.dtype, T => {
+            let from = dense::<T>(&updates)?;
+            let Some(b) = view::unique(&mut v) else { bail!(Internal, "[put_along_axis] the target is shared") };
+            let data = &mut b.slice_mut::<T>()?[offset..];
+            let plane = (n * inner).max(1);
+            for (j, &new) in from.iter().enumerate() {
+                if let Some(i) = resolve(idx[j], d) {
+                    let e = &mut data[(j / plane * d + i) * inner + j % inner.max(1)];
+                    *e = combine(c, *e, new);
+                }
+            }
+        });
+        Ok(v)
+    })
+}
+
+/// Updates in row order where the mask is true; the elements past the last update stay.
+pub fn masked_scatter(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
+    let (_, out) = (inputs(spec, 3)?, spec.outs[0].clone());
+    one(spec, move |ins, _| {
+        let (x, rest) = ins.split_at_mut(1);
+        let mask = Value { buffer: rest[0].buffer.clone(), layout: rest[0].layout.broadcast_to(&out.shape) };
+        let mask = dense::<u8>(&mask)?;
+        let mut v = view::take_or_copy(&mut x[0], &out)?;
+        let (offset, n) = (v.layout.offset, out.shape.elems());
+        by_size!(out.dtype.size(), T => {
+            let from = dense::<T>(&rest[1])?;
+            let Some(b) = view::unique(&mut v) else { bail!(Internal, "[masked_scatter] the target is shared") };
+            let data = &mut b.slice_mut::<T>()?[offset..offset + n];
+            let hits = data.iter_mut().zip(mask.iter()).filter(|(_, m)| **m != 0);
+            hits.zip(from.iter()).for_each(|((e, _), &new)| *e = new);
+        });
+        Ok(v)
+    })
+}

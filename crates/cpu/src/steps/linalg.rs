@@ -1,0 +1,67 @@
+//! Dense linear algebra.
+
+use super::{inputs, one};
+use crate::buffer::CpuBuffer;
+use crate::pool;
+use crate::view::{self, dense, dense_f32};
+use isopace_core::backend::{Kernel, Spec};
+use isopace_core::{Dtype, Result, bail};
+use std::sync::Arc;
+
+/// Inverts by Gauss–Jordan elimination with partial pivoting, in float64. A singular matrix gives
+/// infinities or NaN.
+fn invert(a: &mut [f64], n: usize, out: &mut [f64]) {
+    out.fill(0.0);
+    (0..n).for_each(|i| out[i * n + i] = 1.0);
+    for c in 0..n {
+        let at = |a: &[f64], r: usize| a[r * n + c].abs();
+        let p = (c..n).fold(c, |p, r| if at(a, r) > at(a, p) { r } else { p });
+        for j in 0..n {
+            a.swap(c * n + j, p * n + j);
+            out.swap(c * n + j, p * n + j);
+        }
+        let d = a[c * n + c];
+        for j in 0..n {
+            a[c * n + j] /= d;
+            out[c * n + j] /= d;
+        }
+        for r in (0..n).filter(|&r| r != c) {
+            let f = a[r * n + c];
+            if f != 0.0 {
+                for j in 0..n {
+                    a[r * n + j] -= f * a[c * n + j];
+                    out[r * n + j] -= f * out[c * n + j];
+                }
+            }
+        }
+    }
+}
+
+/// The inverse of square matrices in the last two axes.
+pub fn inverse(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
+    let (avals, out) = (inputs(spec, 1)?, spec.outs[0].clone());
+    let d = avals[0].dtype;
+    let n = *out.shape.last().unwrap_or(&0);
+    if !d.is_float() || out.dtype != d {
+        bail!(Unsupported, "[inverse] {d} is not accepted; accepted: floating dtypes");
+    }
+    one(spec, move |ins, _| {
+        let mut a: Vec<f64> = match d {
+            Dtype::F64 => dense::<f64>(&ins[0])?.to_vec(),
+            _ => dense_f32(&ins[0], d)?.iter().map(|&x| x as f64).collect(),
+        };
+        let mut r = vec![0.0; a.len()];
+        if n > 0 {
+            let pairs: Vec<_> = a.chunks_mut(n * n).zip(r.chunks_mut(n * n)).collect();
+            let mut pairs = pairs;
+            pool::for_chunks(&mut pairs, 1, |_, p| p.iter_mut().for_each(|(a, r)| invert(a, n, r)));
+        }
+        if d == Dtype::F64 {
+            let mut b = CpuBuffer::new(out.nbytes())?;
+            b.slice_mut::<f64>()?.copy_from_slice(&r);
+            return Ok(view::value(b, &out));
+        }
+        let narrow: Vec<f32> = r.iter().map(|&x| x as f32).collect();
+        Ok(view::value(view::round_f32(&narrow, d)?, &out))
+    })
+}

@@ -1,0 +1,247 @@
+//! `isopace bench compile`: what compiled functions cost the host, by the number of distinct values.
+
+use super::plot::{Curve, svg};
+use super::{median, print_json};
+use crate::cli::{generate::write_out, memory};
+use clap::Args;
+use isopace::compile::{Compiled, Options, ScalarMode, compile, compile_with};
+use isopace::{Array, Dtype, Result, Scalar, err, fast, ones, runtime};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Instant;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct CompileBench {
+    /// Distinct values of the fresh scalar.
+    #[arg(long, default_value_t = 1_000_000)]
+    values: usize,
+    /// Tokens of the long decode.
+    #[arg(long, default_value_t = 6_000)]
+    tokens: usize,
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Plot the cost against distinct values into this SVG file.
+    #[arg(long)]
+    svg: Option<PathBuf>,
+}
+
+/// One point of the curve: distinct values so far, microseconds a call, bytes grown.
+struct Point {
+    values: usize,
+    us: f64,
+    growth: i64,
+}
+
+type Step = Compiled<(Array, Array, Scalar), Array>;
+
+impl CompileBench {
+    pub(in crate::cli) fn run(self) -> Result<()> {
+        let hit = hit_ns()?;
+        let curve = fresh(self.values)?;
+        let fixed = static_values(self.values.min(100_000))?;
+        let retrace = retrace_us()?;
+        let long = long_decode(self.tokens)?;
+        let peer = peer_curve();
+        if let Some(path) = &self.svg {
+            let points = curve.iter().map(|p| (p.values as f64, p.us)).collect();
+            let mut curves = vec![Curve { name: "isopace".into(), points }];
+            if let Some(points) = &peer {
+                curves.push(Curve { name: "mlx (CPU)".into(), points: points.clone() });
+            }
+            svg(path, "A compiled function given a fresh number", "distinct values", "microseconds a call", true, &curves)?;
+        }
+        let at = |n: usize| curve.iter().min_by_key(|p| p.values.abs_diff(n));
+        let (Some(early), Some(last)) = (at(1_000), curve.last()) else {
+            return Err(err!(Argument, "[bench] --values is {}; accepted: at least 1000", self.values));
+        };
+        let report = json!({
+            "hit_ns": hit,
+            "fresh": curve.iter().map(|p| json!({"values": p.values, "us_per_call": p.us, "rss_growth_bytes": p.growth})).collect::<Vec<_>>(),
+            "fresh_ratio": last.us / early.us,
+            "fresh_growth_bytes": last.growth - early.growth,
+            "static": fixed,
+            "retrace_us": retrace,
+            "long_decode": long,
+            "peer": peer.as_ref().map(|p| p.iter().map(|(v, us)| json!({"values": v, "us_per_call": us})).collect::<Vec<_>>()),
+        });
+        if self.json {
+            return print_json(&report);
+        }
+        let mut text = format!(
+            "hit, 2 arrays and 1 scalar       {hit:.0} ns (at most 150)\n\
+             fresh scalar at {:>9} values {:.3} us a call, {:.2} x the cost at {} (at most 1.2)\n\
+             memory from {} to {} values  {} bytes (at most 65536)\n\
+             static scalars                   {}\n\
+             retrace of a 10-op function      {retrace:.1} us (at most 50)\n\
+             long decode                      {}\n",
+            last.values,
+            last.us,
+            last.us / early.us,
+            early.values,
+            early.values,
+            last.values,
+            last.growth - early.growth,
+            report["static"],
+            report["long_decode"],
+        );
+        if let Some((values, us)) = peer.as_ref().and_then(|p| p.last()) {
+            text += &format!("the peer, fresh scalar at {values} values: {us:.1} us a call\n");
+        }
+        write_out(&text)
+    }
+}
+
+fn step(mode: ScalarMode) -> Step {
+    let options = Options { scalars: mode, name: Some("step".into()), ..Options::default() };
+    compile_with(options, |(x, y, n): (Array, Array, Scalar)| x.multiply(&y)?.add(n))
+}
+
+fn input() -> Result<Array> {
+    Array::from_slice(&[1.0f32; 64], [64])
+}
+
+fn hit_ns() -> Result<f64> {
+    let (f, x) = (step(ScalarMode::Auto), input()?);
+    for n in 0..3i64 {
+        f.call((x.clone(), x.clone(), n.into()))?;
+    }
+    let mut all = Vec::new();
+    for _ in 0..200 {
+        let t = Instant::now();
+        for _ in 0..1000 {
+            std::hint::black_box(f.call((x.clone(), x.clone(), Scalar::from(7)))?);
+        }
+        all.push(t.elapsed().as_nanos() as f64 / 1000.0);
+    }
+    Ok(median(&all))
+}
+
+fn fresh(values: usize) -> Result<Vec<Point>> {
+    let (f, x) = (step(ScalarMode::Auto), input()?);
+    for n in 0..3i64 {
+        f.call((x.clone(), x.clone(), (-1 - n).into()))?.eval()?;
+    }
+    let base = memory::resident_bytes() as i64;
+    let (mut points, mut seen, mut goal) = (Vec::new(), 0usize, 1000usize);
+    loop {
+        let goal_now = goal.min(values);
+        let mut chunks = Vec::new();
+        while seen < goal_now {
+            let (t, from) = (Instant::now(), seen);
+            while seen < goal_now && seen - from < 1000 {
+                seen += 1;
+                std::hint::black_box(f.call((x.clone(), x.clone(), Scalar::from(seen)))?);
+            }
+            chunks.push(t.elapsed().as_nanos() as f64 / 1e3 / (seen - from) as f64);
+        }
+        points.push(Point { values: seen, us: median(&chunks), growth: memory::resident_bytes() as i64 - base });
+        if goal >= values {
+            return Ok(points);
+        }
+        goal *= 2;
+    }
+}
+
+fn static_values(values: usize) -> Result<Value> {
+    let (f, x) = (step(ScalarMode::Static), input()?);
+    let mut tenths = Vec::new();
+    for tenth in 0..10 {
+        let t = Instant::now();
+        for n in 0..values / 10 {
+            std::hint::black_box(f.call((x.clone(), x.clone(), Scalar::from(tenth * values / 10 + n)))?);
+        }
+        tenths.push(t.elapsed().as_secs_f64() * 1e6 / (values / 10).max(1) as f64);
+    }
+    let s = f.stats();
+    Ok(json!({"values": values, "first_us": tenths[0], "last_us": tenths[9], "entries": s.entries, "bytes": s.nbytes}))
+}
+
+fn retrace_us() -> Result<f64> {
+    let f = compile(|x: Array| {
+        let y = x.multiply(2.0)?.add(1.0)?.exp()?.tanh()?;
+        y.multiply(&x)?.subtract(3.0)?.abs()?.sqrt()?.maximum(0.5)?.negative()
+    });
+    let x = input()?;
+    let mut all = Vec::new();
+    for _ in 0..300 {
+        f.clear_cache();
+        let t = Instant::now();
+        std::hint::black_box(f.call(x.clone())?);
+        all.push(t.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(median(&all))
+}
+
+/// 43 layers × 3 compiled helpers a token, each given the offset as an integer.
+fn long_decode(tokens: usize) -> Result<Value> {
+    const LAYERS: usize = 43;
+    const DIM: usize = 64;
+    let partial = compile(|(x, w, offset): (Array, Array, Scalar)| {
+        let x = fast::rms_norm(&x, Some(&w), 1e-6)?;
+        rope(&x, true, &offset)?.add(&x)
+    });
+    let inverse = compile(|(x, offset): (Array, Scalar)| rope(&x, true, &-&offset)?.multiply(0.5));
+    let norm = compile(|(x, w, offset): (Array, Array, Scalar)| {
+        rope(&fast::rms_norm(&x, Some(&w), 1e-6)?, false, &offset)
+    });
+    fn rope(x: &Array, traditional: bool, offset: &Scalar) -> Result<Array> {
+        let options = fast::RopeOptions {
+            dims: DIM as i64,
+            traditional,
+            base: Some(10000.0.into()),
+            scale: 1.0.into(),
+            freqs: None,
+        };
+        fast::rope(x, offset, &options)
+    }
+    let (x, w) = (ones([1, 4, 1, DIM], Dtype::F32)?, ones([DIM], Dtype::F32)?);
+    let mut us = Vec::with_capacity(tokens);
+    let mut base = 0;
+    let warm = 100;
+    for t in 0..tokens + warm {
+        if t == warm {
+            base = memory::resident_bytes() as i64;
+        }
+        let start = Instant::now();
+        let mut y = x.clone();
+        for _ in 0..LAYERS {
+            let offset = Scalar::from(t + 100);
+            y = partial.call((y, w.clone(), offset.clone()))?;
+            y = inverse.call((y, offset.clone()))?;
+            y = norm.call((y, w.clone(), offset))?;
+        }
+        runtime::eval(&[y])?;
+        if t >= warm {
+            us.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+    }
+    let n = 500.min(us.len());
+    let (first, last) = (median(&us[..n]), median(&us[us.len() - n..]));
+    Ok(json!({
+        "tokens": tokens,
+        "first_tok_s": (1e6 / first).round(),
+        "last_tok_s": (1e6 / last).round(),
+        "last_over_first": last / first,
+        "rss_growth_bytes": memory::resident_bytes() as i64 - base,
+    }))
+}
+
+/// The peer's curve, when its environment is there.
+fn peer_curve() -> Option<Vec<(f64, f64)>> {
+    let dir = std::env::var_os("PEERS_DIR")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache/isopace-peers")))?;
+    let python = dir.join("mlx/bin/python");
+    if !python.exists() {
+        return None;
+    }
+    let out = std::process::Command::new(python)
+        .args(["-c", include_str!("peer_curve.py")])
+        .env_remove("OPENBLAS_CORETYPE")
+        .env_remove("OPENBLAS_L2_SIZE")
+        .output()
+        .ok()?;
+    let points: Vec<(f64, f64)> = serde_json::from_slice(&out.stdout).ok()?;
+    Some(points)
+}

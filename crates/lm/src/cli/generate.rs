@@ -1,0 +1,146 @@
+//! `isopace generate`.
+
+use super::{ModelArgs, SampleArgs, memory};
+use crate::chat::Message;
+use crate::engine::{FinishReason, Generated};
+use clap::{Args, ValueEnum};
+use isopace::{Result, bail, err};
+use std::io::{IsTerminal, Read, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Debug, Args)]
+pub(super) struct Generate {
+    /// The prompt; read from stdin when absent or "-".
+    prompt: Option<String>,
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    sample: SampleArgs,
+    /// Give the prompt as it is, without the chat template.
+    #[arg(long)]
+    raw: bool,
+    /// A system message before the prompt.
+    #[arg(long, conflicts_with = "raw")]
+    system: Option<String>,
+    /// Text as it comes, or one JSON object at the end.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+#[derive(serde::Serialize)]
+struct Report<'a> {
+    prompt_ids: &'a [u32],
+    ids: &'a [u32],
+    text: &'a str,
+    finish_reason: FinishReason,
+    timings: &'a crate::engine::Timings,
+    peak_rss_bytes: u64,
+}
+
+impl Generate {
+    pub(super) fn run(self) -> Result<()> {
+        let options = self.sample.options();
+        options.sample.check()?;
+        let prompt = self.prompt()?;
+        let engine = self.model.load()?;
+        let ids = if self.raw {
+            engine.tokenizer().encode_prompt(&prompt, false)?
+        } else {
+            let mut messages: Vec<Message> = self.system.iter().map(|s| Message::new("system", s)).collect();
+            messages.push(Message::new("user", &prompt));
+            engine.encode_chat(&messages)?
+        };
+        let stop = stop_flag();
+        let json = self.format == Format::Json;
+        let mut failed = None;
+        let mut session = engine.session()?;
+        let made = session.generate(&ids, &options, &mut |text| {
+            if !json && let Err(e) = write_out(text) {
+                failed = Some(e);
+                return ControlFlow::Break(());
+            }
+            if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        if json {
+            let report = Report {
+                prompt_ids: &ids,
+                ids: &made.ids,
+                text: &made.text,
+                finish_reason: made.finish_reason,
+                timings: &made.timings,
+                peak_rss_bytes: memory::peak_bytes(),
+            };
+            let text = serde_json::to_string(&report).map_err(|e| err!(Internal, "[generate] {e}"))?;
+            write_out(&format!("{text}\n"))?;
+        } else {
+            write_out("\n")?;
+            eprintln!("{}", summary(ids.len(), &made));
+        }
+        Ok(())
+    }
+
+    fn prompt(&self) -> Result<String> {
+        let text = match self.prompt.as_deref() {
+            Some(p) if p != "-" => p.to_string(),
+            given => {
+                if given.is_none() && std::io::stdin().is_terminal() {
+                    bail!(Argument, "[prompt] no prompt; give one as an argument or on stdin");
+                }
+                let mut bytes = Vec::new();
+                std::io::stdin().read_to_end(&mut bytes).map_err(|e| err!(Io, "[prompt] stdin: {e}"))?;
+                String::from_utf8(bytes).map_err(|e| {
+                    err!(Argument, "[prompt] stdin is not UTF-8 from byte {} on", e.utf8_error().valid_up_to())
+                })?
+            }
+        };
+        if text.is_empty() {
+            bail!(Argument, "[prompt] the prompt is empty; at least one character is needed");
+        }
+        Ok(text)
+    }
+}
+
+/// One line about speed.
+pub(super) fn summary(prompt_tokens: usize, made: &Generated) -> String {
+    let t = &made.timings;
+    format!(
+        "prompt {prompt_tokens} tokens at {:.0}/s; {} tokens at {:.1}/s; first after {:.0} ms; host {:.0} us a token",
+        t.prefill_tok_s,
+        made.ids.len(),
+        t.decode_tok_s,
+        t.ttft_ms,
+        t.host_us_per_token.median
+    )
+}
+
+/// Writes text to stdout at once.
+pub(super) fn write_out(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| err!(Io, "[stdout] {e}"))
+}
+
+/// A flag that Ctrl-C raises; a second Ctrl-C ends the process.
+pub(super) fn stop_flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let raised = flag.clone();
+    let set = ctrlc::set_handler(move || {
+        if raised.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    if let Err(e) = set {
+        eprintln!("isopace: Ctrl-C will end the program at once: {e}");
+    }
+    flag
+}

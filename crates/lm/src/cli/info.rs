@@ -1,0 +1,64 @@
+//! `isopace info`.
+
+use super::generate::write_out;
+use crate::hub::{ModelFiles, locate};
+use crate::weights::Weights;
+use clap::Args;
+use isopace::io::safetensors::Safetensors;
+use isopace::io::MappedFile;
+use isopace::{Result, Shape};
+use std::fmt::Write;
+
+#[derive(Debug, Args)]
+pub(super) struct Info {
+    /// A GGUF file, a folder in Hugging Face's layout, or a Hub name.
+    model: String,
+    /// List every tensor.
+    #[arg(long)]
+    tensors: bool,
+}
+
+impl Info {
+    pub(super) fn run(self) -> Result<()> {
+        let mut out = String::new();
+        match locate(&self.model)? {
+            ModelFiles::Gguf(path) => {
+                let (weights, gguf) = Weights::gguf(&path)?;
+                put(&mut out, format_args!("{}: GGUF version {}, {} tensors", path.display(), gguf.version, gguf.tensors.len()));
+                for (k, v) in gguf.metadata.entries() {
+                    put(&mut out, format_args!("  {k} = {}", v.summary()));
+                }
+                for t in gguf.tensors.iter().filter(|_| self.tensors) {
+                    put(&mut out, format_args!("  {} {:?} {}", t.name, Shape::from(&t.shape[..]), t.ty));
+                }
+                memory(&mut out, weights.nbytes());
+            }
+            ModelFiles::Folder(folder) => {
+                put(&mut out, format_args!("{}: Hugging Face layout", self.model));
+                let mut nbytes = 0;
+                for path in &folder.weights {
+                    let file = MappedFile::open(path)?;
+                    let st = Safetensors::parse(file.bytes(), &path.display().to_string())?;
+                    put(&mut out, format_args!("  {}: {} tensors", path.display(), st.tensors.len()));
+                    for t in &st.tensors {
+                        nbytes += t.range.len();
+                        if self.tensors {
+                            put(&mut out, format_args!("    {} {:?} {}", t.name, Shape::from(&t.shape[..]), t.ty));
+                        }
+                    }
+                }
+                memory(&mut out, nbytes);
+            }
+        }
+        write_out(&out)
+    }
+}
+
+fn memory(out: &mut String, nbytes: usize) {
+    put(out, format_args!("weights: {:.1} MB; the KV cache and about 60 MB come on top", nbytes as f64 / 1e6));
+}
+
+/// Writing to a string cannot fail.
+fn put(out: &mut String, line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(out, "{line}");
+}
