@@ -16,6 +16,7 @@ pub mod array;
 pub mod op;
 // F2
 pub mod graph;
+pub mod kernel;
 pub mod pass;
 pub mod reference;
 pub mod verify;
@@ -24,7 +25,6 @@ pub mod backend;
 pub mod compile;
 pub mod lower;
 pub mod plan;
-pub mod random_key;
 pub mod runtime;
 
 pub use array::Array;

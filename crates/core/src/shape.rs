@@ -23,6 +23,9 @@ pub type Dims<T> = SmallVec<[T; 4]>;
 /// The most elements an array may have: keeps every byte offset inside `isize`.
 const MAX_ELEMS: usize = isize::MAX as usize / 16;
 
+/// The most axes an array may have; ops hold an axis in a byte.
+const MAX_NDIM: usize = 64;
+
 impl Shape {
     /// The shape of a 0-d array.
     pub fn scalar() -> Self {
@@ -37,8 +40,11 @@ impl Shape {
     /// Checks that the element count fits in memory arithmetic.
     ///
     /// # Errors
-    /// `Shape` when the product of the extents is too large.
+    /// `Shape` when the product of the extents is too large, or for more than 64 axes.
     pub fn checked(self, place: &str) -> Result<Self> {
+        if self.len() > MAX_NDIM {
+            bail!(Shape, "[{place}] {} dimensions; accepted: at most {MAX_NDIM}", self.len());
+        }
         let mut n = 1usize;
         for &d in self.0.iter().filter(|&&d| d > 0) {
             n = n

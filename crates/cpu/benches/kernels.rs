@@ -9,6 +9,8 @@ use isopace_core::BlockFormat;
 use isopace_cpu::kernels::attention::{Sdpa, sdpa};
 use isopace_cpu::kernels::gemv::*;
 use isopace_cpu::kernels::matmul::{Mat, matmul};
+use isopace_cpu::kernels::nn;
+use isopace_cpu::kernels::reduce::{self, Reduction};
 use isopace_cpu::pool;
 use isopace_cpu::simd::convert::Load;
 use isopace_cpu::simd::math;
@@ -266,6 +268,35 @@ fn functions() {
     pool::set_threads(0);
 }
 
+fn rows() {
+    let (n, count) = (4096, 4096);
+    let (x, w) = (floats(n * count, 1), floats(n, 2));
+    let mut out = vec![0f32; n * count];
+    let bytes = 8.0 * x.len() as f64;
+    on_threads(|t| {
+        let r = time(5, || nn::softmax(&x, n, &mut out).unwrap());
+        line("softmax 4096 x 4096", t, r, bytes, "GB/s");
+        let r = time(5, || nn::rms_norm(&x, n, &w, 1e-5, &mut out).unwrap());
+        line("rms_norm 4096 x 4096", t, r, bytes, "GB/s");
+        let r = time(5, || nn::layer_norm(&x, n, &w, &w, 1e-5, &mut out).unwrap());
+        line("layer_norm 4096 x 4096", t, r, bytes, "GB/s");
+        let r = time(5, || reduce::reduce(Reduction::Sum, &x, count, n, 1, &mut out[..count]).unwrap());
+        line("sum of rows 4096 x 4096", t, r, bytes / 2.0, "GB/s");
+        let r = time(5, || reduce::reduce(Reduction::Sum, &x, 1, count, n, &mut out[..n]).unwrap());
+        line("sum of columns 4096 x 4096", t, r, bytes / 2.0, "GB/s");
+        let r = time(5, || reduce::reduce(Reduction::Max, &x, count, n, 1, &mut out[..count]).unwrap());
+        line("max of rows 4096 x 4096", t, r, bytes / 2.0, "GB/s");
+    });
+}
+
+/// What waking and joining the pool costs.
+fn empty_jobs() {
+    on_threads(|t| {
+        let r = time(9, || (0..1000).for_each(|_| pool::parallel_for(2, |i| _ = black_box(i))));
+        line("1000 empty jobs", t, r, 1000.0, "G/s");
+    });
+}
+
 fn main() {
     let want: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let on = |name: &str| want.is_empty() || want.iter().any(|w| name.contains(w.as_str()));
@@ -278,6 +309,12 @@ fn main() {
     }
     if on("attention") {
         attention();
+    }
+    if on("rows") {
+        rows();
+    }
+    if on("pool") {
+        empty_jobs();
     }
     if on("math") {
         functions();

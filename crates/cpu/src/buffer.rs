@@ -385,6 +385,13 @@ impl MappedFile {
         &self.map
     }
 
+    /// Gives the pages read so far back to the system; what is read again comes from the file.
+    pub fn release_pages(&self) {
+        // SAFETY: the map is read-only and backed by the file, so pages dropped here come back with
+        // the same bytes at the next read.
+        let _ = unsafe { self.map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
+    }
+
     /// Reads the file ahead, so that the first use does not wait for the disk page by page.
     pub fn populate(&self) {
         let _ = self.map.advise(Advice::WillNeed);

@@ -109,13 +109,13 @@ pub struct Sampler {
     /// Candidates: logit and token.
     kept: Vec<(f32, u32)>,
     recent: Vec<u32>,
-    weights: Vec<f64>,
+    weights: Vec<f32>,
 }
 
-/// Below this many natural units under the best, a token's weight is less than what rounding loses.
-const NEGLIGIBLE: f32 = -40.0;
-/// Candidates that top-p sorts first; most distributions need no more.
-const FIRST_SORTED: usize = 128;
+/// Candidates that top-p looks at first; most distributions need no more.
+const FIRST: usize = 128;
+/// Weights are added up in blocks of this many, so that a draw looks at few of them.
+const BLOCK: usize = 512;
 
 impl Sampler {
     /// A sampler for a vocabulary of this size.
@@ -154,9 +154,6 @@ impl Sampler {
             return Ok(best);
         }
         self.collect(logits, max);
-        if self.options.top_p < 1.0 {
-            self.keep_top_p(max);
-        }
         if self.options.min_p > 0.0 {
             let floor = max + self.options.min_p.ln();
             self.kept.retain(|(l, _)| *l >= floor);
@@ -181,73 +178,130 @@ impl Sampler {
         }
     }
 
-    /// Fills `kept` with the top-k candidates, or with all.
+    /// Fills `kept` with what top-k and top-p leave.
     fn collect(&mut self, logits: &[f32], max: f32) {
-        self.kept.clear();
-        let all = logits.iter().zip(0u32..).map(|(l, i)| (*l, i));
-        // Ordered comparison drops NaN; negative infinity is banned.
-        self.kept.extend(all.filter(|(l, _)| *l > f32::NEG_INFINITY && *l <= max));
-        let k = self.options.top_k;
-        if k > 0 && k < self.kept.len() {
-            self.kept.select_nth_unstable_by(k - 1, better);
-            self.kept.truncate(k);
+        let (k, p) = (self.options.top_k, f64::from(self.options.top_p));
+        if k > 0 && k < logits.len() {
+            self.collect_best(logits, k);
+            if p < 1.0 {
+                let total = sum(self.kept.iter().map(|(l, _)| weight(*l - max)));
+                self.keep_mass(total * p, max);
+            }
+        } else if p < 1.0 {
+            self.weights.clear();
+            self.weights.extend(logits.iter().map(|l| weight(*l - max)));
+            let wanted = p * self.weights.chunks(BLOCK).map(block_sum).sum::<f64>();
+            // Growing portions: only a flat distribution ends up sorted as a whole.
+            let mut portion = FIRST;
+            loop {
+                self.collect_best(logits, portion);
+                if self.keep_mass(wanted, max) || portion >= logits.len() {
+                    return;
+                }
+                portion = portion.saturating_mul(8);
+            }
+        } else {
+            self.kept.clear();
+            let all = logits.iter().zip(0u32..).map(|(l, i)| (*l, i));
+            // The comparison is false for NaN too.
+            self.kept.extend(all.filter(|(l, _)| *l > f32::NEG_INFINITY));
         }
     }
 
-    /// Keeps the fewest best candidates whose probabilities reach top-p. Sorts only as many as that
-    /// takes, in growing portions.
-    fn keep_top_p(&mut self, max: f32) {
-        let weight = |l: f32| if l - max < NEGLIGIBLE { 0.0 } else { f64::from((l - max).exp()) };
-        let total: f64 = self.kept.iter().map(|(l, _)| weight(*l)).sum();
-        let wanted = total * f64::from(self.options.top_p);
-        let (mut sorted, mut sum) = (0, 0.0);
-        while sorted < self.kept.len() {
-            let rest = &mut self.kept[sorted..];
-            let portion = rest.len().min(FIRST_SORTED.max(3 * sorted));
-            if portion < rest.len() {
-                rest.select_nth_unstable_by(portion - 1, better);
-            }
-            rest[..portion].sort_unstable_by(better);
-            for (i, (l, _)) in rest[..portion].iter().enumerate() {
-                sum += weight(*l);
-                if sum >= wanted {
-                    self.kept.truncate(sorted + i + 1);
-                    return;
+    /// Fills `kept` with the `k` best candidates. One pass: a logit no better than the k-th best seen
+    /// so far is not even written down.
+    fn collect_best(&mut self, logits: &[f32], k: usize) {
+        let room = k.saturating_mul(2).max(64);
+        let mut floor = f32::NEG_INFINITY;
+        self.kept.clear();
+        for (l, i) in logits.iter().zip(0u32..) {
+            // Of equal logits the lower token is the better and was here before.
+            if *l > floor {
+                self.kept.push((*l, i));
+                if self.kept.len() == room {
+                    floor = self.keep_best(k);
                 }
             }
-            sorted += portion;
         }
+        if self.kept.len() > k {
+            self.keep_best(k);
+        }
+    }
+
+    /// Leaves the `k` best of more candidates than that; the worst of them.
+    fn keep_best(&mut self, k: usize) -> f32 {
+        let (_, worst, _) = self.kept.select_nth_unstable_by(k - 1, better);
+        let worst = worst.0;
+        self.kept.truncate(k);
+        worst
+    }
+
+    /// Keeps the fewest best candidates that weigh as much as wanted; false if all weigh less.
+    fn keep_mass(&mut self, wanted: f64, max: f32) -> bool {
+        self.kept.sort_unstable_by(better);
+        let mut mass = 0.0;
+        for (i, (l, _)) in self.kept.iter().enumerate() {
+            mass += f64::from(weight(l - max));
+            if mass >= wanted {
+                self.kept.truncate(i + 1);
+                return true;
+            }
+        }
+        false
     }
 
     /// Draws one candidate at the temperature.
     fn draw(&mut self, best: u32, max: f32) -> u32 {
-        // The order of the candidates depends on how they were selected, which is deterministic.
-        let scale = 1.0 / self.options.temperature;
-        let mut total = 0.0;
+        // Capped so that the best token's 0 × scale stays 0 at the tiniest temperatures.
+        let scale = (1.0 / self.options.temperature).min(f32::MAX);
         self.weights.clear();
-        self.weights.extend(self.kept.iter().map(|(l, _)| {
-            let x = (l - max) * scale;
-            // At a tiny temperature the scale is infinite and the best token's x is 0 × ∞.
-            let w = if *l == max {
-                1.0
-            } else if x < NEGLIGIBLE {
-                0.0
-            } else {
-                f64::from(x.exp())
-            };
-            total += w;
-            w
-        }));
+        self.weights.extend(self.kept.iter().map(|(l, _)| weight((l - max) * scale)));
+        let total: f64 = self.weights.chunks(BLOCK).map(block_sum).sum();
         let mut at = self.random.uniform() * total;
-        for (w, (_, id)) in self.weights.iter().zip(&self.kept) {
-            if at < *w {
-                return *id;
+        for (weights, kept) in self.weights.chunks(BLOCK).zip(self.kept.chunks(BLOCK)) {
+            let block = block_sum(weights);
+            if at >= block {
+                at -= block;
+                continue;
             }
-            at -= w;
+            for (w, (_, id)) in weights.iter().zip(kept) {
+                if at < f64::from(*w) {
+                    return *id;
+                }
+                at -= f64::from(*w);
+            }
         }
         // Only rounding leads here.
         best
     }
+}
+
+/// e^x for x ≤ 0, to 2e-7 relative; no less than e^-87, which weighs nothing beside 1. Written
+/// without branches and calls so that loops over it vectorize.
+fn weight(x: f32) -> f32 {
+    // Adding and subtracting this rounds to an integer, which is then in the low bits of the sum.
+    const ROUND: f32 = 12_582_912.0;
+    let t = x.max(-87.0) * std::f32::consts::LOG2_E;
+    let rounded = t + ROUND;
+    let f = (t - (rounded - ROUND)) * std::f32::consts::LN_2;
+    // The first terms of e^f for |f| ≤ ln(2)/2.
+    let e = 1.0 + f * (1.0 + f * (0.5 + f * (1.0 / 6.0 + f * (1.0 / 24.0 + f * (1.0 / 120.0 + f / 720.0)))));
+    let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23));
+    e * power
+}
+
+fn sum(weights: impl Iterator<Item = f32>) -> f64 {
+    weights.map(f64::from).sum()
+}
+
+/// The sum of a block, in lanes.
+fn block_sum(weights: &[f32]) -> f64 {
+    let mut lanes = [0f32; 16];
+    let (chunks, rest) = weights.as_chunks::<16>();
+    for chunk in chunks {
+        lanes.iter_mut().zip(chunk).for_each(|(lane, w)| *lane += w);
+    }
+    sum(lanes.into_iter()) + sum(rest.iter().copied())
 }
 
 /// Higher logits first, of equal ones the lower token.

@@ -112,7 +112,10 @@ pub fn conv_general(x: &Array, w: &Array, options: &ConvOptions) -> Result<Array
         shape.push(usize::try_from(out).map_err(|_| err!(Shape, "[{place}] the result is too large"))?);
     }
     shape.push(out_channels);
-    let dtype = x.dtype().promote(w.dtype()).to_inexact();
+    let dtype = x.dtype().promote(w.dtype());
+    if !dtype.is_inexact() {
+        bail!(Dtype, "[{place}] {} with {}; accepted: floating and complex dtypes", x.dtype(), w.dtype());
+    }
     node(Op::Conv(c), smallvec![x.astype(dtype)?, w.astype(dtype)?], smallvec![], shape, dtype)
 }
 

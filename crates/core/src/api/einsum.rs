@@ -3,7 +3,7 @@
 use crate::array::Array;
 use crate::error::Result;
 use crate::shape::Shape;
-use crate::{Dtype, bail, err};
+use crate::{bail, err};
 use std::collections::BTreeMap;
 
 /// A letter, or the number (from the right) of an axis that an ellipsis stands for.
@@ -253,8 +253,7 @@ pub fn einsum(text: &str, operands: &[Array]) -> Result<Array> {
     let perm: Vec<usize> = spec.output.iter().map(at).collect();
     let out = x.permute(&perm)?;
     let shape: Shape = spec.output.iter().map(|l| spec.extents[l]).collect();
-    let out = out.broadcast_to(shape)?;
-    if out.dtype() == Dtype::Bool && operands.len() > 1 { out.astype(Dtype::Bool) } else { Ok(out) }
+    out.broadcast_to(shape)
 }
 
 /// The order in which [`einsum`] contracts, and a summary as text.

@@ -82,7 +82,10 @@ impl Array {
         let (idx, shape) = same_shape(indices, "scatter")?;
         let fits = updates.ndim() == shape.len() + self.ndim()
             && updates.shape()[..shape.len()] == shape[..]
-            && updates.shape()[shape.len()..].iter().zip(self.shape().iter()).all(|(u, d)| u <= d);
+            && (0..self.ndim()).all(|a| {
+                let n = updates.shape()[shape.len() + a];
+                if axes.contains(&a) { n == 1 } else { n <= self.shape()[a] }
+            });
         if !fits {
             bail!(
                 Shape,
@@ -91,7 +94,8 @@ impl Array {
                 self.shape()
             );
         }
-        if updates.size() == 0 {
+        // Into an axis without elements every index is out of range.
+        if updates.size() == 0 || self.size() == 0 {
             return Ok(self.clone());
         }
         let mut inputs: Inputs = smallvec![self.clone()];

@@ -9,6 +9,9 @@ use crate::shape::{Dims, Shape, axes, axis};
 use crate::{Dtype, bail, err};
 use smallvec::smallvec;
 
+/// The most arrays that one call takes another apart into: axes of broadcast arrays have no bound.
+const MAX_PARTS: usize = 1 << 24;
+
 /// The dtype that all promote to.
 fn promoted(arrays: &[Array]) -> Option<Dtype> {
     arrays.iter().map(|a| a.dtype()).reduce(|a, b| a.promote(b))
@@ -79,13 +82,12 @@ impl Array {
         if parts == 0 {
             bail!(Argument, "[split] 0 parts; accepted: at least 1");
         }
-        if dim % parts != 0 {
+        if !dim.is_multiple_of(parts) {
             bail!(Shape, "[split] axis {a} of {:?} does not divide into {parts} parts", self.shape());
         }
         let size = dim / parts;
-        // Refuse what could only exhaust memory: empty parts of an empty axis.
-        if parts > dim.max(1 << 20) {
-            bail!(Argument, "[split] {parts} parts of an axis of {dim}");
+        if parts > MAX_PARTS {
+            bail!(Argument, "[split] {parts} parts; accepted: {MAX_PARTS}");
         }
         (0..parts).map(|i| self.slice_axis(a, i * size, (i + 1) * size)).collect()
     }
@@ -106,6 +108,9 @@ impl Array {
     /// The slices along an axis, which is dropped.
     pub fn unstack(&self, at: i64) -> Result<Vec<Array>> {
         let a = axis(at, self.ndim(), "unstack")?;
+        if self.shape()[a] > MAX_PARTS {
+            bail!(Argument, "[unstack] axis {a} has {} slices; accepted: {MAX_PARTS}", self.shape()[a]);
+        }
         (0..self.shape()[a]).map(|i| self.slice_axis(a, i, i + 1)?.squeeze(Some(&[a as i64]))).collect()
     }
 

@@ -138,7 +138,8 @@ impl Array {
             bail!(Shape, "[cross] extents {na} and {nb} along axis {at}; accepted: 2 or 3");
         }
         let (mut rest_a, mut rest_b) = (self.shape().clone(), other.shape().clone());
-        (rest_a.remove(a), rest_b.remove(b));
+        rest_a.remove(a);
+        rest_b.remove(b);
         rest_a.broadcast(&rest_b, "cross")?;
         let part = |x: &Array, axis: usize, i: usize| {
             if i < x.shape()[axis] {
@@ -450,7 +451,8 @@ pub fn convolve(a: &Array, v: &Array, mode: ConvolveMode) -> Result<Array> {
     let (n, k) = (long.size(), short.size());
     let x = long.reshape_to([1, n, 1])?;
     let w = short.flip(0)?.reshape_to([1, k, 1])?;
-    let full = super::conv1d(&x, &w, 1, k as i64 - 1, 1, 1)?.ravel()?;
+    let dtype = x.dtype().promote(w.dtype()).to_inexact();
+    let full = super::conv1d(&x.astype(dtype)?, &w, 1, k as i64 - 1, 1, 1)?.ravel()?;
     match mode {
         ConvolveMode::Full => Ok(full),
         ConvolveMode::Same => full.slice_axis(0, (k - 1) / 2, (k - 1) / 2 + n),

@@ -14,7 +14,9 @@ pub mod nn;
 pub mod quant;
 pub mod random;
 mod reduce;
-mod sort;
+pub mod sort;
+#[cfg(test)]
+mod tests;
 pub mod view;
 
 pub use composite::*;
@@ -27,6 +29,7 @@ pub use join::*;
 pub use linalg::*;
 pub use nn::*;
 pub use quant::*;
+pub use sort::Unique;
 pub use view::*;
 
 use crate::array::{Array, Inputs, Scalars};
@@ -64,7 +67,7 @@ impl From<&Scalar> for Operand {
 macro_rules! scalar_operands {
     ($($t:ty),*) => { $(impl From<$t> for Operand { fn from(x: $t) -> Operand { Operand::Scalar(x.into()) } })* };
 }
-scalar_operands!(Scalar, bool, i32, i64, f32, f64);
+scalar_operands!(Scalar, crate::Number, crate::Complex, bool, i32, i64, f32, f64);
 
 impl Operand {
     pub fn dtype(&self) -> Dtype {
@@ -184,15 +187,9 @@ impl From<Option<i64>> for Axes {
     }
 }
 
-/// The most axes an array may have.
-const MAX_NDIM: usize = 64;
-
 /// A lazy node with one result, after the checks that all ops share.
 pub(crate) fn node(op: Op, inputs: Inputs, scalars: Scalars, shape: Shape, dtype: Dtype) -> Result<Array> {
     no_valid_length(&inputs, op.name())?;
-    if shape.len() > MAX_NDIM {
-        bail!(Shape, "[{}] {} dimensions; accepted: at most {MAX_NDIM}", op.name(), shape.len());
-    }
     let shape = shape.checked(op.name())?;
     Ok(Array::lazy(op, inputs, scalars, Aval::new(shape, dtype)))
 }

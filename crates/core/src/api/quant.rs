@@ -307,7 +307,10 @@ impl BlockWeight {
         }
         let op = Op::PackWeight(self.weight_format());
         let nbytes = self.format.packed_bytes(self.rows, self.cols);
-        let shape = Shape::from([nbytes.ok_or_else(|| err!(Shape, "[pack_weight] {} rows are too many", self.rows))?]);
+        let shape =
+            Shape::from(
+                [nbytes.ok_or_else(|| err!(Shape, "[pack_weight] {} rows are too many", self.rows))?],
+            );
         let bytes = node(op, smallvec![self.bytes.clone()], smallvec![], shape, Dtype::U8)?;
         Ok(BlockWeight { bytes, packed: true, ..self.clone() })
     }

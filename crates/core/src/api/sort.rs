@@ -1,9 +1,9 @@
 //! Order: sorting, selecting the largest, searching.
 
-use super::{common_dtype, node};
+use super::{Operand, common_dtype, concatenate, full, node, ones, zeros};
 use crate::array::Array;
 use crate::error::Result;
-use crate::op::Op;
+use crate::op::{Combine, Op};
 use crate::shape::axis;
 use crate::{Dtype, bail};
 use smallvec::smallvec;
@@ -88,5 +88,78 @@ impl Array {
         let d = common_dtype(&[self.into(), values.into()]);
         let inputs = smallvec![self.astype(d)?, values.astype(d)?];
         node(Op::SearchSorted(right), inputs, smallvec![], values.shape().clone(), Dtype::U32)
+    }
+}
+
+/// What [`Array::unique`] gives; each vector has the size asked for, `inverse` the array's shape.
+#[derive(Clone, Debug)]
+pub struct Unique {
+    /// The elements, ascending, then the fill value.
+    pub values: Array,
+    /// Where each stands first in the flattened array (uint32).
+    pub index: Array,
+    /// For each element of the array its place in `values` (uint32), the last one if there are too few.
+    pub inverse: Array,
+    /// How often each occurs (int32), 0 for fill values.
+    pub counts: Array,
+}
+
+impl Array {
+    /// The smallest `size` distinct elements of the flattened array, each NaN counting as one. Where there
+    /// are fewer, the fill value follows; without one, the smallest element.
+    ///
+    /// # Errors
+    /// `Argument` for an empty array without a fill value, or a negative size.
+    ///
+    /// ```
+    /// # isopace_core::reference::init();
+    /// use isopace_core::Array;
+    /// let u = Array::from_slice(&[3i32, 1, 3], [3])?.unique(3, None)?;
+    /// assert_eq!(u.values.to_vec::<i32>()?, [1, 3, 1]);
+    /// assert_eq!(u.counts.to_vec::<i32>()?, [1, 2, 0]);
+    /// # Ok::<(), isopace_core::Error>(())
+    /// ```
+    pub fn unique(&self, size: i64, fill: Option<Operand>) -> Result<Unique> {
+        let Ok(room) = usize::try_from(size) else {
+            bail!(Argument, "[unique] the size is {size}; accepted: 0 and more");
+        };
+        let n = self.size();
+        if n == 0 && room > 0 && fill.is_none() {
+            bail!(Argument, "[unique] an array without elements needs a fill value for size {size}");
+        }
+        let flat = self.ravel()?;
+        if n == 0 {
+            let fill = fill.unwrap_or(Operand::Scalar(0.into())).cast_value(self.dtype())?;
+            return Ok(Unique {
+                values: fill.broadcast_to([room])?,
+                index: zeros([room], Dtype::U32)?,
+                inverse: zeros(self.shape(), Dtype::U32)?,
+                counts: zeros([room], Dtype::I32)?,
+            });
+        }
+        let order = flat.argsort(Some(0))?;
+        let sorted = flat.take(&order, Some(0))?;
+        let news = sorted.slice_axis(0, 1, n)?.not_equal(sorted.slice_axis(0, 0, n - 1)?)?;
+        let first = concatenate(&[ones([1], Dtype::Bool)?, news], 0)?;
+        let rank = first.astype(Dtype::I64)?.cumsum(Some(0), false, true)?.subtract(1)?;
+        // Only the first of equals is written: the others are sent out of range, where writes are dropped.
+        let place = first.where_(&rank, size)?;
+        let least = |x: &Array| x.slice_axis(0, 0, 1)?.reshape_to([]);
+        let fill = match fill {
+            Some(f) => f.cast_value(self.dtype())?,
+            None => least(&sorted)?,
+        };
+        let put = |to: Array, at: &Array, how: Combine, what: &Array| {
+            to.scatter(std::slice::from_ref(at), &[0], how, &what.reshape_to([n, 1])?)
+        };
+        let one = ones([n], Dtype::I32)?;
+        let seen = rank.minimum(size.saturating_sub(1).max(0))?.astype(Dtype::U32)?;
+        let inverse = put(zeros([n], Dtype::U32)?, &order, Combine::Set, &seen)?;
+        Ok(Unique {
+            values: put(full([room], fill, None)?, &place, Combine::Set, &sorted)?,
+            index: put(full([room], least(&order)?, None)?, &place, Combine::Set, &order)?,
+            inverse: inverse.reshape_to(self.shape())?,
+            counts: put(zeros([room], Dtype::I32)?, &rank, Combine::Add, &one)?,
+        })
     }
 }

@@ -434,7 +434,7 @@ fn infer(dims: &[i64], elems: usize, place: &str, from: &Shape) -> Result<Shape>
     }
     let known = dims.iter().filter(|&&d| d != -1).try_fold(1usize, |n, &d| n.checked_mul(d as usize));
     let known = known.ok_or_else(fail)?;
-    if holes == 1 && (known == 0 || elems % known != 0) || holes == 0 && known != elems {
+    if holes == 1 && (known == 0 || !elems.is_multiple_of(known)) || holes == 0 && known != elems {
         return Err(fail());
     }
     Ok(dims.iter().map(|&d| if d == -1 { elems / known } else { d as usize }).collect())

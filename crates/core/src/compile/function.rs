@@ -12,7 +12,8 @@ use crate::lower::lower;
 use crate::number::Number;
 use crate::op::{CallOp, Callee, Op};
 use crate::scalar::{Scalar, ScalarTrace};
-use crate::{Dtype, err, random_key, runtime};
+use crate::api::random;
+use crate::{Dtype, err, runtime};
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -348,7 +349,7 @@ impl Found {
         let callee: Arc<dyn Callee> = v.plan.clone();
         let op = Op::Call(CallOp(callee));
         let arrays = if v.random {
-            random_key::advance(|key| {
+            random::with_state(|key| {
                 inputs.push(key);
                 let mut outs = Array::lazy_many(op, inputs, cells, v.avals.clone());
                 let key = outs.pop().ok_or_else(|| err!(Internal, "[compile] the random key is missing"))?;

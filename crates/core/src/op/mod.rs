@@ -65,11 +65,12 @@ pub enum Op {
     /// A contiguous copy where the input is not contiguous.
     Contiguous,
 
-    /// A slice with starts from an array, clamped into range. Inputs: x, starts (on these axes).
+    /// A slice with starts from an array: negative ones count from the end, then all are clamped so that
+    /// the slice lies inside. Inputs: x, starts (on these axes).
     DynamicSlice(Dims<u8>),
     /// Writes into a strided slice. Inputs: x, update. Scalars: the starts.
     SliceUpdate(Dims<i64>, Combine),
-    /// Writes at starts from an array, clamped. Inputs: x, update, starts (on these axes).
+    /// Writes at starts from an array, clamped likewise. Inputs: x, update, starts (on these axes).
     DynamicSliceUpdate(Dims<u8>),
     /// Gather of slices at indices; indices are checked by the rule of its `Gather`.
     Gather(Gather),
@@ -96,7 +97,8 @@ pub enum Op {
     Sort(u8),
     /// Indices (uint32) of the stable ascending sort.
     ArgSort(u8),
-    /// Insertion points (uint32) into the sorted last axis. Inputs: sorted, values. True: from the right.
+    /// Insertion points (uint32) into the sorted last axis. Inputs: sorted (1-D, or leading axes that
+    /// broadcast to those of the values), values. True: from the right.
     SearchSorted(bool),
 
     /// Matrix product over the last two axes; leading axes broadcast.

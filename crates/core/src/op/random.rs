@@ -4,6 +4,7 @@
 ///
 /// # Source
 /// Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (2011).
+#[inline(always)]
 pub fn threefry(key: [u32; 2], counter: [u32; 2]) -> [u32; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     let keys = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];

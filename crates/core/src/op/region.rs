@@ -18,7 +18,8 @@ pub struct Region {
 pub enum RegionNode {
     /// Input `index` of the step.
     Input { index: u32, dtype: Dtype },
-    /// Scalar cell `index` of the step, converted to `dtype` (a float through float32 first).
+    /// Scalar cell `index` of the step, converted to `dtype` (a float through float32 into anything
+    /// narrower than float64).
     Cell { index: u32, dtype: Dtype },
     /// A row of the table; every argument has the dtype the row takes.
     Row { row: Row, args: SmallVec<[u32; 3]>, dtype: Dtype },

@@ -7,7 +7,7 @@ use half::f16;
 /// The values of whole blocks.
 pub(super) fn decode(format: BlockFormat, bytes: &[u8]) -> Result<Vec<f32>> {
     let (size, elems) = (format.block_bytes(), format.block_elems());
-    if bytes.len() % size != 0 {
+    if !bytes.len().is_multiple_of(size) {
         bail!(Internal, "[dequantize] {} bytes are not whole blocks of {format}", bytes.len());
     }
     let mut out = vec![0.0; bytes.len() / size * elems];

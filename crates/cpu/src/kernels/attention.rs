@@ -11,10 +11,10 @@
 //! masked, by a boolean mask, by the causal rule or by −∞ in an additive mask, the result is the
 //! plain mean of all valid values; with a sink it is 0. Without any key the result is 0.
 
-use super::matmul::{Mat, raw_gemm};
+use super::matmul::{Mat, add_scaled, dot};
+use super::panel::{self, MR, NR};
 use crate::pool::{self, Shared};
 use crate::simd::convert::Load;
-use crate::simd::lanes::madd;
 use crate::simd::math::exp1;
 use isopace_core::{Result, err};
 use std::cell::RefCell;
@@ -77,6 +77,8 @@ struct Scratch {
     v: Vec<f32>,
     s: Vec<f32>,
     o: Vec<f32>,
+    queries: Vec<f32>,
+    weights: Vec<f32>,
     top: Vec<f32>,
     sum: Vec<f32>,
 }
@@ -166,6 +168,11 @@ impl<K: Load, V: Load> Sdpa<'_, K, V> {
         width: usize,
         to: &mut [f32],
     ) {
+        if t.1[2] == d && d == width {
+            let at = b * t.1[0] + h * t.1[1] + first * d;
+            T::widen(&t.0[at..at + n * d], to);
+            return;
+        }
         for (r, o) in to.chunks_exact_mut(width).take(n).enumerate() {
             let at = b * t.1[0] + h * t.1[1] + (first + r) * t.1[2];
             T::widen(&t.0[at..at + d], o);
@@ -235,8 +242,10 @@ fn prefill<K: Load, V: Load>(
             t.o.clear();
             t.o.resize(rows * dv, 0.0);
             t.s.resize(rows * BLOCK, 0.0);
-            t.k.resize(BLOCK * d, 0.0);
-            t.v.resize(BLOCK * dv, 0.0);
+            t.k.resize(panel::packed_len(BLOCK, d, NR), 0.0);
+            t.v.resize(panel::packed_len(dv, BLOCK, NR), 0.0);
+            t.queries.resize(panel::packed_len(rows, d, MR), 0.0);
+            t.weights.resize(panel::packed_len(rows, BLOCK, MR), 0.0);
             t.sum.clear();
             t.top.clear();
             for r in 0..rows {
@@ -248,18 +257,26 @@ fn prefill<K: Load, V: Load>(
                     *o = q * p.scale;
                 }
             }
+            panel::pack::<f32, MR>(Mat::dense(&t.q, rows, d).expect("rows of queries"), &mut t.queries);
             let end = p.seen(i0 + n - 1);
             for first in (0..end).step_by(BLOCK) {
                 let len = BLOCK.min(end - first);
-                Sdpa::<K, V>::rows(p.k, b, g, first, len, d, d, &mut t.k);
-                Sdpa::<K, V>::rows(p.v, b, g, first, len, dv, dv, &mut t.v);
-                let q = Mat::dense(&t.q, rows, d).expect("rows of queries");
-                let k = Mat::dense(&t.k, len, d).expect("rows of keys").transposed();
+                let at = |st: [usize; 3]| b * st[0] + g * st[1] + first * st[2];
+                let keys = Mat::new(p.k.0, at(p.k.1), len, d, p.k.1[2] as isize, 1).expect("checked keys");
+                panel::pack::<K, NR>(keys, &mut t.k);
+                let values =
+                    Mat::new(p.v.0, at(p.v.1), dv, len, 1, p.v.1[2] as isize).expect("checked values");
+                panel::pack::<V, NR>(values, &mut t.v);
                 if d == 0 {
                     t.s.fill(0.0);
                 } else {
-                    // SAFETY: `s` is this thread's, rows × BLOCK elements, BLOCK from row to row.
-                    unsafe { raw_gemm(q, k, t.s.as_mut_ptr(), BLOCK as isize, 1, 0.0, 1.0, false) };
+                    let k = &t.k[..panel::packed_len(len, d, NR)];
+                    panel::tiles(&t.queries, k, d, |i, j, tile| {
+                        let w = NR.min(len - j);
+                        for (r, tile) in tile.iter().enumerate().take(rows - i) {
+                            t.s[(i + r) * BLOCK + j..][..w].copy_from_slice(&tile[..w]);
+                        }
+                    });
                 }
                 for r in 0..rows {
                     let s = &mut t.s[r * BLOCK..][..len];
@@ -267,9 +284,16 @@ fn prefill<K: Load, V: Load>(
                     fold_in(s, &mut t.top[r], &mut t.sum[r], &mut t.o[r * dv..][..dv]);
                 }
                 let s = Mat::new(&t.s, 0, rows, len, BLOCK as isize, 1).expect("rows of scores");
-                let v = Mat::dense(&t.v, len, dv).expect("rows of values");
-                // SAFETY: `o` is this thread's, rows × dv elements.
-                unsafe { raw_gemm(s, v, t.o.as_mut_ptr(), dv as isize, 1, 0.0, 1.0, true) };
+                panel::pack::<f32, MR>(s, &mut t.weights);
+                let weights = &t.weights[..panel::packed_len(rows, len, MR)];
+                panel::tiles(weights, &t.v[..panel::packed_len(dv, len, NR)], len, |i, j, tile| {
+                    let w = NR.min(dv - j);
+                    for (r, tile) in tile.iter().enumerate().take(rows - i) {
+                        for (o, v) in t.o[(i + r) * dv + j..][..w].iter_mut().zip(tile) {
+                            *o += v;
+                        }
+                    }
+                });
             }
             for r in 0..rows {
                 let h = g * group + r / n;
@@ -298,7 +322,12 @@ crate::isa::multiversion! {
         for (j, v) in rest.iter().enumerate() {
             max[j] = if *v > max[j] { *v } else { max[j] };
         }
-        let new = max.iter().fold(*top, |a, v| if *v > a { *v } else { a });
+        for half in [8, 4, 2, 1] {
+            for j in 0..half {
+                max[j] = if max[j + half] > max[j] { max[j + half] } else { max[j] };
+            }
+        }
+        let new = if max[0] > *top { max[0] } else { *top };
         // Nothing seen yet: any finite number keeps −∞ − new from being NaN.
         let shift = if new == f32::NEG_INFINITY { 0.0 } else { new };
         let old = if *top == f32::NEG_INFINITY { 0.0 } else { exp1::<FMA>(*top - shift) };
@@ -357,7 +386,7 @@ fn decode<K: Load, V: Load>(
                 t.q.resize(group * d, 0.0);
                 t.k.resize(SMALL * d, 0.0);
                 t.v.resize(SMALL * dv, 0.0);
-                t.s.resize(group * SMALL, 0.0);
+                t.s.resize(group * CHUNK, 0.0);
                 for (r, q) in t.q.chunks_exact_mut(d.max(1)).enumerate() {
                     let at = b * p.q.1[0] + (g * group + r) * p.q.1[1];
                     q[p.dim..].fill(0.0);
@@ -369,20 +398,22 @@ fn decode<K: Load, V: Load>(
                     part.fill(0.0);
                     part[0] = f32::NEG_INFINITY;
                 }
-                let end = p.keys.min((chunk + 1) * CHUNK);
-                for first in (chunk * CHUNK..end).step_by(SMALL) {
+                let (start, end) = (chunk * CHUNK, p.keys.min((chunk + 1) * CHUNK));
+                for first in (start..end).step_by(SMALL) {
                     let n = SMALL.min(end - first);
                     Sdpa::<K, V>::rows(p.k, b, g, first, n, p.dim, d.max(1), &mut t.k);
+                    scores(&t.q, &t.k, d, n, &mut t.s[first - start..]);
+                }
+                for (r, part) in parts.chunks_exact_mut(part).enumerate() {
+                    let s = &mut t.s[r * CHUNK..][..end - start];
+                    p.mask_row(b, g * group + r, 0, start, s);
+                    let (top, sum) = part[..2].split_at_mut(1);
+                    fold_in(s, &mut top[0], &mut sum[0], &mut []);
+                }
+                for first in (start..end).step_by(SMALL) {
+                    let n = SMALL.min(end - first);
                     Sdpa::<K, V>::rows(p.v, b, g, first, n, p.value_dim, dv, &mut t.v);
-                    scores(&t.q, &t.k, d, n, &mut t.s);
-                    for (r, part) in parts.chunks_exact_mut(part).enumerate() {
-                        let s = &mut t.s[r * SMALL..][..n];
-                        p.mask_row(b, g * group + r, 0, first, s);
-                        let (head, o) = part.split_at_mut(16);
-                        let (top, sum) = head.split_at_mut(1);
-                        fold_in(s, &mut top[0], &mut sum[0], o);
-                        add_values(s, &t.v, dv, o);
-                    }
+                    add_values(&t.s[first - start..], n, &t.v, dv, &mut parts[16..], part, group);
                 }
             });
         });
@@ -417,69 +448,41 @@ fn decode<K: Load, V: Load>(
     });
 }
 
-crate::isa::multiversion! {
-    /// Scores of every query of a group with `n` keys; rows are padded to `d`, a multiple of 16.
-    fn scores(q: &[f32], k: &[f32], d: usize, n: usize, s: &mut [f32]) {
-        if d == 0 {
-            s.fill(0.0);
-            return;
-        }
-        for (q, s) in q.chunks_exact(d).zip(s.chunks_exact_mut(SMALL)) {
-            let q = q.as_chunks::<16>().0;
-            for (k, s) in k.chunks_exact(4 * d).zip(s.as_chunks_mut::<4>().0).take(n.div_ceil(4)) {
-                let (k0, k) = k.split_at(d);
-                let (k1, k) = k.split_at(d);
-                let (k2, k3) = k.split_at(d);
-                let k = [k0, k1, k2, k3].map(|k| k.as_chunks::<16>().0);
-                let mut acc = [[0f32; 16]; 4];
-                for (i, q) in q.iter().enumerate() {
-                    for a in 0..4 {
-                        for j in 0..16 {
-                            acc[a][j] = madd::<FMA>(q[j], k[a][i][j], acc[a][j]);
-                        }
-                    }
-                }
-                for a in 0..4 {
-                    let v = &mut acc[a];
-                    for half in [8, 4, 2, 1] {
-                        for j in 0..half {
-                            v[j] += v[j + half];
-                        }
-                    }
-                    s[a] = v[0];
-                }
-            }
+/// Scores of every query of a group with `n` keys; rows are padded to `d`, a multiple of 16, and
+/// the scores of a query stand `CHUNK` from the next one's.
+fn scores(q: &[f32], k: &[f32], d: usize, n: usize, s: &mut [f32]) {
+    if d == 0 {
+        s.fill(0.0);
+        return;
+    }
+    crate::isa::dispatch!(
+        avx512: super::attention512::scores(q, k, d, n, s, CHUNK),
+        avx2: scores_by_dots(q, k, d, n, s),
+        portable: scores_by_dots(q, k, d, n, s),
+    )
+}
+
+fn scores_by_dots(q: &[f32], k: &[f32], d: usize, n: usize, s: &mut [f32]) {
+    for (q, s) in q.chunks_exact(d).zip(s.chunks_mut(CHUNK)) {
+        for (k, s) in k.chunks_exact(d).take(n).zip(s) {
+            *s = dot(q, k);
         }
     }
 }
 
-crate::isa::multiversion! {
-    /// `o += Σ s[j] · v[j]`, rows of `dv`, a multiple of 16.
-    fn add_values(s: &[f32], v: &[f32], dv: usize, o: &mut [f32]) {
-        let mut at = 0;
-        while at + 64 <= dv {
-            let o: &mut [f32; 64] = (&mut o[at..at + 64]).try_into().expect("64 lanes");
-            let mut acc = *o;
-            for (s, v) in s.iter().zip(v.chunks_exact(dv)) {
-                let v: &[f32; 64] = crate::simd::lanes::at(v, at);
-                for j in 0..64 {
-                    acc[j] = madd::<FMA>(*s, v[j], acc[j]);
-                }
-            }
-            *o = acc;
-            at += 64;
-        }
-        while at < dv {
-            let o: &mut [f32; 16] = (&mut o[at..at + 16]).try_into().expect("16 lanes");
-            let mut acc = *o;
-            for (s, v) in s.iter().zip(v.chunks_exact(dv)) {
-                let v: &[f32; 16] = crate::simd::lanes::at(v, at);
-                for j in 0..16 {
-                    acc[j] = madd::<FMA>(*s, v[j], acc[j]);
-                }
-            }
-            *o = acc;
-            at += 16;
+/// Adds the weighted values to each head's sums, which stand `stride` apart.
+fn add_values(s: &[f32], n: usize, v: &[f32], dv: usize, o: &mut [f32], stride: usize, heads: usize) {
+    crate::isa::dispatch!(
+        avx512: super::attention512::values(s, CHUNK, n, v, dv, o, stride, heads),
+        avx2: values_by_rows(s, n, v, dv, o, stride, heads),
+        portable: values_by_rows(s, n, v, dv, o, stride, heads),
+    )
+}
+
+fn values_by_rows(s: &[f32], n: usize, v: &[f32], dv: usize, o: &mut [f32], stride: usize, heads: usize) {
+    for g in 0..heads {
+        for (s, v) in s[g * CHUNK..][..n].iter().zip(v.chunks_exact(dv)) {
+            add_scaled(*s, v, &mut o[g * stride..][..dv]);
         }
     }
 }

@@ -9,8 +9,10 @@
 //! Work is split by rows, and a row's sum is never split, so results do not depend on the number
 //! of threads.
 
+use super::matmul::Mat;
+use super::panel::{self, MR, NR};
 use super::quant::packed::{TILE, packed_bytes, tile_bytes, write_tile};
-use super::quant::tile::{PANEL, STRIP, dequantize_tile, panel_width, tile_f32, tile_i8};
+use super::quant::tile::{PANEL, dequantize_tile, panel_width, tile_f32, tile_i8};
 use super::quant::{dequantize_blocks, row};
 use crate::pool::{self, Shared};
 use isopace_core::BlockFormat;
@@ -25,6 +27,7 @@ pub use super::quant::tile::QuantX;
 const CHUNK_BYTES: usize = 64 << 10;
 
 thread_local! {
+    static VECTORS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
     static FLOATS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
     static BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
@@ -96,6 +99,7 @@ pub fn qmatmul_f32(
         return Ok(());
     }
     let row_bytes = w.len() / rows;
+    let bytes = w;
     if m == 1 {
         pool::for_chunks(out, (CHUNK_BYTES / row_bytes).max(1), |i, out| {
             let first = i * (CHUNK_BYTES / row_bytes).max(1);
@@ -106,56 +110,46 @@ pub fn qmatmul_f32(
         return Ok(());
     }
     let shared = Shared::new(out);
-    pool::parallel_for(rows.div_ceil(STRIP), |s| {
-        let first = s * STRIP;
-        let n = STRIP.min(rows - first);
-        with_scratch(&FLOATS, n * cols, |f| {
-            dequantize_blocks(format, &w[first * row_bytes..][..n * row_bytes], f);
-            strip_product(f, (cols, 1), n, cols, x, m, &shared, rows, first);
+    with_packed_x(x, m, cols, |x| {
+        pool::parallel_for(rows.div_ceil(NR), |s| {
+            let (first, n) = (s * NR, NR.min(rows - s * NR));
+            with_scratch(&FLOATS, (n + NR) * cols, |f| {
+                let (dense, w) = f.split_at_mut(n * cols);
+                dequantize_blocks(format, &bytes[first * row_bytes..][..n * row_bytes], dense);
+                panel::pack::<f32, NR>(Mat::dense(dense, n, cols).expect("a strip of rows"), w);
+                strip_product(x, w, cols, m, &shared, rows, first);
+            });
         });
     });
     Ok(())
 }
 
-/// `out[i, first + r] = Σ_c x[i, c] w[r, c]` for r < n, by one thread; `w` by its strides.
+/// Packs `m` float32 vectors for [`panel::tiles`] and runs `f` with them.
+fn with_packed_x(x: &[f32], m: usize, cols: usize, f: impl FnOnce(&[f32])) {
+    with_scratch(&VECTORS, panel::packed_len(m, cols, MR), |p| {
+        panel::pack_parallel::<f32, MR>(Mat::dense(x, m, cols).expect("checked vectors"), p);
+        f(p);
+    });
+}
+
+/// All products of packed vectors with the weights of a strip of `NR` rows from `first`, packed.
 fn strip_product(
-    w: &[f32],
-    (row, col): (usize, usize),
-    n: usize,
-    cols: usize,
     x: &[f32],
+    w: &[f32],
+    cols: usize,
     m: usize,
     out: &Shared<'_, f32>,
     rows: usize,
     first: usize,
 ) {
-    assert!(w.len() > (n - 1) * row + (cols - 1) * col && x.len() >= m * cols && first + n <= rows);
-    // SAFETY: element (i, r) of the product is at `first + i * rows + r` < m * rows, which the
-    // caller has checked to be the length of `out`; `w` and `x` were checked above. The strips
-    // of different chunks are disjoint.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            cols,
-            out.as_mut_ptr().wrapping_add(first),
-            1,
-            rows as isize,
-            false,
-            x.as_ptr(),
-            1,
-            cols as isize,
-            w.as_ptr(),
-            row as isize,
-            col as isize,
-            0.0,
-            1.0,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
+    let n = NR.min(rows - first);
+    panel::tiles(x, w, cols, |i, _, tile| {
+        for (r, t) in tile.iter().enumerate().take(m - i) {
+            // SAFETY: rows first .. first + n of the outputs belong to this strip alone, and each
+            // strip is one chunk of the job.
+            unsafe { out.slice((i + r) * rows + first, n) }.copy_from_slice(&t[..n]);
+        }
+    });
 }
 
 /// Multiplies a matrix in file form with 8-bit activations.
@@ -283,14 +277,14 @@ pub fn qmatmul_packed_f32(
         return Ok(());
     }
     let shared = Shared::new(out);
-    let per = STRIP / TILE;
-    pool::parallel_for(rows.div_ceil(STRIP), |s| {
-        let n = STRIP.min(rows - s * STRIP);
-        with_scratch(&FLOATS, STRIP * cols, |f| {
-            for (t, tile) in packed.chunks_exact(size).skip(s * per).take(per).enumerate() {
-                dequantize_tile(format, tile, t, f);
-            }
-            strip_product(f, (1, STRIP), n, cols, x, m, &shared, rows, s * STRIP);
+    with_packed_x(x, m, cols, |x| {
+        pool::parallel_for(rows.div_ceil(NR), |s| {
+            with_scratch(&FLOATS, NR * cols, |w| {
+                for (t, tile) in packed.chunks_exact(size).skip(s * (NR / TILE)).take(NR / TILE).enumerate() {
+                    dequantize_tile(format, tile, t, w);
+                }
+                strip_product(x, w, cols, m, &shared, rows, s * NR);
+            });
         });
     });
     Ok(())

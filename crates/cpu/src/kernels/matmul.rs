@@ -1,11 +1,13 @@
-//! Dense matrix products over `gemm`, called single-threaded on pieces of the output.
+//! Dense matrix products.
 //!
-//! The output is cut along its longer side into pieces whose size depends on the shape alone, and
-//! a piece is one chunk of the pool's work; every element is one sum over k in one order. 16-bit
-//! floats are widened piece by piece, accumulated in float32 and rounded once. Products with one
-//! row or column are bound by memory and take loops of their own. `gemm` chooses its own
-//! instructions; `ISOPACE_ISA` does not reach into it.
+//! Float32, float16 and bfloat16 go through packed panels ([`super::panel`]): operands are packed
+//! (and widened) once by all threads, then tiles of the output are computed in blocks whose size
+//! depends on the shape alone; accumulation is in float32, in the order of k, and rounded once.
+//! Products with one row or column are bound by memory and take loops of their own. Float64 and
+//! complex64 use the `gemm` crate, single-threaded on pieces of the output (its own threading
+//! loses here), and `ISOPACE_ISA` does not reach into it.
 
+use super::panel::{self, MR, NR};
 use crate::pool::{self, Shared};
 use crate::simd::convert::Load;
 use crate::simd::lanes::madd;
@@ -77,13 +79,39 @@ impl<'a, T> Mat<'a, T> {
         self.transposed().rows_from(c, n).transposed()
     }
 
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of columns.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Whether a row is contiguous.
+    pub(crate) fn unit_columns(&self) -> bool {
+        self.col == 1
+    }
+
+    /// Whether a column is contiguous.
+    pub(crate) fn unit_rows(&self) -> bool {
+        self.row == 1
+    }
+
+    /// Rows `r .. r + n` of column `c`, where columns are contiguous.
+    pub(crate) fn column(&self, c: usize, r: usize, n: usize) -> &'a [T] {
+        debug_assert!(self.row == 1);
+        &self.data[(self.offset as isize + c as isize * self.col) as usize + r..][..n]
+    }
+
     /// Row `r` as a slice; the columns have stride 1.
-    fn slice(&self, r: usize) -> &'a [T] {
+    pub(crate) fn slice(&self, r: usize) -> &'a [T] {
         debug_assert!(self.col == 1);
         &self.data[(self.offset as isize + r as isize * self.row) as usize..][..self.cols]
     }
 
-    fn at(&self, r: usize, c: usize) -> &'a T {
+    pub(crate) fn at(&self, r: usize, c: usize) -> &'a T {
         &self.data[(self.offset as isize + r as isize * self.row + c as isize * self.col) as usize]
     }
 }
@@ -120,7 +148,8 @@ pub fn matmul<T: MatElem>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) -> Result
 }
 
 thread_local! {
-    static SCRATCH: RefCell<[Vec<f32>; 3]> = const { RefCell::new([Vec::new(), Vec::new(), Vec::new()]) };
+    static PACKS: RefCell<[Vec<f32>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+    static SCRATCH: RefCell<[Vec<f32>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
 /// How an output of `m` × `n` is cut: along its rows or not, and the length of a piece.
@@ -151,51 +180,33 @@ fn pieces<T: Copy + Send + Sync + 'static>(a: Mat<'_, T>, b: Mat<'_, T>, out: &m
             (a, b.cols_from(at, len.min(n - at)), at)
         };
         // SAFETY: `Mat::new` has checked that both views lie inside their slices, and parts of a
-        // view lie inside it. The piece of `out`, rows × columns at `first` with n elements from
-        // row to row, is inside m × n (checked by `matmul`) and written by this chunk alone.
-        unsafe { raw_gemm(a, b, shared.as_mut_ptr().wrapping_add(first), n as isize, 1, zero, one, false) };
+        // view lie inside it, so `wrapping_add` does too. The piece of `out`, rows × columns at
+        // `first` with n elements from row to row, is inside m × n (checked by `matmul`) and
+        // written by this chunk alone.
+        unsafe {
+            gemm::gemm(
+                a.rows,
+                b.cols,
+                k,
+                shared.as_mut_ptr().wrapping_add(first),
+                1,
+                n as isize,
+                false,
+                a.data.as_ptr().wrapping_add(a.offset),
+                a.col,
+                a.row,
+                b.data.as_ptr().wrapping_add(b.offset),
+                b.col,
+                b.row,
+                zero,
+                one,
+                false,
+                false,
+                false,
+                gemm::Parallelism::None,
+            );
+        }
     });
-}
-
-/// `dst = a · b`, or `dst += a · b`, by one thread.
-///
-/// # Safety
-/// `dst` is valid for writes at `i · row + j · col` for all i < a.rows, j < b.cols, and nobody
-/// else touches those; the views are as `Mat::new` has checked them, and a.cols = b.rows.
-pub(crate) unsafe fn raw_gemm<T: Copy + 'static>(
-    a: Mat<'_, T>,
-    b: Mat<'_, T>,
-    dst: *mut T,
-    row: isize,
-    col: isize,
-    zero: T,
-    one: T,
-    add: bool,
-) {
-    // SAFETY: promised by the caller; `wrapping_add` stays inside the views' slices.
-    unsafe {
-        gemm::gemm(
-            a.rows,
-            b.cols,
-            a.cols,
-            dst,
-            col,
-            row,
-            add,
-            a.data.as_ptr().wrapping_add(a.offset),
-            a.col,
-            a.row,
-            b.data.as_ptr().wrapping_add(b.offset),
-            b.col,
-            b.row,
-            if add { one } else { zero },
-            one,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
 }
 
 impl MatElem for f64 {
@@ -212,26 +223,29 @@ impl MatElem for Complex {
 
 impl MatElem for f32 {
     fn product(a: Mat<'_, f32>, b: Mat<'_, f32>, out: &mut [f32]) {
-        if !thin(a, b, out) {
-            pieces(a, b, out, 0.0, 1.0);
-        }
+        panels(a, b, out);
     }
 }
 
 impl MatElem for f16 {
     fn product(a: Mat<'_, f16>, b: Mat<'_, f16>, out: &mut [f16]) {
-        widened(a, b, out);
+        panels(a, b, out);
     }
 }
 
 impl MatElem for bf16 {
     fn product(a: Mat<'_, bf16>, b: Mat<'_, bf16>, out: &mut [bf16]) {
-        widened(a, b, out);
+        panels(a, b, out);
     }
 }
 
-/// Multiplies 16-bit floats: the shorter operand is widened once, the longer piece by piece.
-fn widened<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) {
+/// Floats of a packed operand at a time: 8 MiB.
+const PACKED: usize = 2 << 20;
+/// Panels of rows and of columns in a chunk of work: 96 × 128 elements.
+const CHUNK: (usize, usize) = (8, 4);
+
+/// Multiplies by packed panels.
+fn panels<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) {
     if thin(a, b, out) {
         return;
     }
@@ -240,30 +254,39 @@ fn widened<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) {
         out.fill(T::default());
         return;
     }
-    let (by_rows, len) = cut(m, n, k);
-    let mut common = Vec::new();
-    let whole = widen(if by_rows { b } else { a }, &mut common);
     let shared = Shared::new(out);
-    pool::parallel_for(if by_rows { m } else { n }.div_ceil(len), |i| {
-        SCRATCH.with_borrow_mut(|[part, sums, _]| {
-            let at = i * len;
-            let part = if by_rows {
-                widen(a.rows_from(at, len.min(m - at)), part)
-            } else {
-                widen(b.cols_from(at, len.min(n - at)), part)
-            };
-            let (a, b) = if by_rows { (part, whole) } else { (whole, part) };
-            let w = b.cols;
-            sums.resize(a.rows * w, 0.0);
-            // SAFETY: `sums` is this thread's and has rows × w elements; the views come from
-            // `widen`, which makes them with `Mat`'s checks.
-            unsafe { raw_gemm(a, b, sums.as_mut_ptr(), w as isize, 1, 0.0, 1.0, false) };
-            for (r, s) in sums.chunks_exact(w).enumerate() {
-                let first = if by_rows { (at + r) * n } else { r * n + at };
-                // SAFETY: this chunk's piece of the output; pieces are disjoint.
-                T::narrow(s, unsafe { shared.slice(first, w) });
+    let rows = (PACKED / k / MR).max(1) * MR;
+    let cols = (PACKED / k / NR).max(1) * NR;
+    PACKS.with_borrow_mut(|[left, right]| {
+        for i0 in (0..m).step_by(rows) {
+            let a = a.rows_from(i0, rows.min(m - i0));
+            left.resize(panel::packed_len(a.rows, k, MR), 0.0);
+            panel::pack_parallel::<T, MR>(a, left);
+            for j0 in (0..n).step_by(cols) {
+                let b = b.cols_from(j0, cols.min(n - j0)).transposed();
+                right.resize(panel::packed_len(b.rows, k, NR), 0.0);
+                panel::pack_parallel::<T, NR>(b, right);
+                let (down, across) = (left.len() / k / MR, right.len() / k / NR);
+                let (down, across) = (down.div_ceil(CHUNK.0), across.div_ceil(CHUNK.1));
+                let (left, right) = (&left[..], &right[..]);
+                pool::parallel_for(down * across, |c| {
+                    let (ci, cj) = (c % down, c / down);
+                    let (ri, rj) = (ci * CHUNK.0 * MR, cj * CHUNK.1 * NR);
+                    let left = &left[ri * k..];
+                    let right = &right[rj * k..];
+                    let left = &left[..left.len().min(CHUNK.0 * MR * k)];
+                    let right = &right[..right.len().min(CHUNK.1 * NR * k)];
+                    panel::tiles(left, right, k, |i, j, tile| {
+                        let (i, j) = (ri + i, rj + j);
+                        let w = NR.min(b.rows - j);
+                        for (r, t) in tile.iter().enumerate().take(a.rows - i) {
+                            // SAFETY: a tile of the output is computed by one chunk, once.
+                            T::narrow(&t[..w], unsafe { shared.slice((i0 + i + r) * n + j0 + j, w) });
+                        }
+                    });
+                });
             }
-        })
+        }
     });
 }
 
@@ -308,7 +331,7 @@ fn thin<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) -> bool {
         let b = b.transposed();
         let per = (16384 / k).max(1);
         pool::for_chunks(out, per, |i, out| {
-            SCRATCH.with_borrow_mut(|[line, sums, _]| {
+            SCRATCH.with_borrow_mut(|[line, sums]| {
                 sums.resize(out.len(), 0.0);
                 for (j, s) in sums.iter_mut().enumerate() {
                     *s = T::with_f32(b.slice(i * per + j), line, |y| dot(x, y));
@@ -320,7 +343,7 @@ fn thin<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) -> bool {
         // Short sums are left to one thread by making the strips longer.
         let strip = STRIP.max(16384 / k);
         pool::for_chunks(out, strip, |i, out| {
-            SCRATCH.with_borrow_mut(|[line, sums, _]| {
+            SCRATCH.with_borrow_mut(|[line, sums]| {
                 let b = b.cols_from(i * strip, out.len());
                 sums.clear();
                 sums.resize(out.len(), 0.0);

@@ -88,6 +88,7 @@ pub mod x86 {
         "avx": load_u8x32, store_u8x32, u8, 32, __m256i, _mm256_loadu_si256, _mm256_storeu_si256;
         "avx": load_i8x32, store_i8x32, i8, 32, __m256i, _mm256_loadu_si256, _mm256_storeu_si256;
         "avx": load_u16x16, store_u16x16, u16, 16, __m256i, _mm256_loadu_si256, _mm256_storeu_si256;
+        "sse": load_f32x4, store_f32x4, f32, 4, __m128, _mm_loadu_ps, _mm_storeu_ps;
         "sse2": load_u16x8, store_u16x8, u16, 8, __m128i, _mm_loadu_si128, _mm_storeu_si128;
         "sse2": load_u8x16, store_u8x16, u8, 16, __m128i, _mm_loadu_si128, _mm_storeu_si128;
     }

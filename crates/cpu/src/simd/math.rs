@@ -110,14 +110,14 @@ pub fn log1<const FMA: bool>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-fn log2_1<const FMA: bool>(x: f32) -> f32 {
+pub fn log2_1<const FMA: bool>(x: f32) -> f32 {
     let (m, e) = log_parts::<FMA>(x);
     // log2(e) = 1 + 0.44…: the product with the 1 is exact.
     log_edges(x, e + madd::<FMA>(m, 0.442_695_04, m))
 }
 
 #[inline(always)]
-fn log10_1<const FMA: bool>(x: f32) -> f32 {
+pub fn log10_1<const FMA: bool>(x: f32) -> f32 {
     let (m, e) = log_parts::<FMA>(x);
     let low = madd::<FMA>(e, -4.605_038_9e-6, m * std::f32::consts::LOG10_E);
     log_edges(x, madd::<FMA>(e, 0.301_034_6, low))
@@ -421,9 +421,9 @@ mod tests {
         (got as f64 - want).abs() / ulp
     }
 
-    /// Every 1009th bit pattern, the neighbourhood of 0 and 1, and the edges.
+    /// Every 4001st bit pattern, the neighbourhood of 0 and 1, and the edges.
     fn range() -> Vec<f32> {
-        let mut v: Vec<f32> = (0..=u32::MAX).step_by(1009).map(f32::from_bits).collect();
+        let mut v: Vec<f32> = (0..=u32::MAX).step_by(4001).map(f32::from_bits).collect();
         v.extend((0..200_000).map(|i| (i as f32 - 100_000.0) * 1.1e-3));
         v.extend((0..200_000).map(|i| (i as f32 - 100_000.0) * 1.3e-5));
         v.extend((0..40_000).map(|i| 1.0 + (i as f32 - 20_000.0) * 6e-8));

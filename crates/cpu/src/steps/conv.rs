@@ -2,6 +2,7 @@
 
 use super::{inputs, matmul, one};
 use crate::buffer::CpuBuffer;
+use crate::kernels::matmul::{Mat, matmul as kernel};
 use crate::view::{self, dense, dense_f32};
 use isopace_core::backend::{Kernel, Spec};
 use isopace_core::op::Conv;
@@ -35,20 +36,14 @@ pub fn conv(spec: Spec<'_>, c: &Conv) -> Result<Arc<dyn Kernel>> {
             let mut b = CpuBuffer::new(out.nbytes())?;
             let shapes = [&avals[0].shape[..], &avals[1].shape[..], &out.shape[..]];
             run(&c, shapes, &x, &w, b.slice_mut::<f64>()?, 0.0, |a, b, m, k, n, o| {
-                for (i, o) in o.iter_mut().enumerate() {
-                    *o = (0..k).map(|j| a[i / n * k + j] * b[i % n * k + j]).sum();
-                }
-                let _ = m;
-            });
+                kernel(Mat::dense(a, m, k)?, Mat::dense(b, n, k)?.transposed(), o)
+            })?;
             return Ok(view::value(b, &out));
         }
         let (x, w) = (dense_f32(&ins[0], avals[0].dtype)?, dense_f32(&ins[1], avals[1].dtype)?);
         let shapes = [&avals[0].shape[..], &avals[1].shape[..], &out.shape[..]];
         let b = view::write_f32(&out, |o| {
-            run(&c, shapes, &x, &w, o, 0.0, |a, b, m, k, n, o| {
-                matmul::dense_product(a, b, m, k, n, true, o);
-            });
-            Ok(())
+            run(&c, shapes, &x, &w, o, 0.0, |a, b, m, k, n, o| matmul::dense_product(a, b, m, k, n, o))
         })?;
         Ok(view::value(b, &out))
     })
@@ -62,8 +57,8 @@ fn run<T: Copy>(
     w: &[T],
     out: &mut [T],
     zero: T,
-    product: impl Fn(&[T], &[T], usize, usize, usize, &mut [T]),
-) {
+    product: impl Fn(&[T], &[T], usize, usize, usize, &mut [T]) -> Result<()>,
+) -> Result<()> {
     let rank = c.stride.len();
     let groups = c.groups.max(1);
     let (channels, outs) = (xs[rank + 1], ws[0]);
@@ -72,10 +67,11 @@ fn run<T: Copy>(
     let k = taps * cg;
     let places: usize = os[..=rank].iter().product();
     if out.is_empty() {
-        return;
+        return Ok(());
     }
     if k == 0 {
-        return out.fill(zero);
+        out.fill(zero);
+        return Ok(());
     }
     let strip = (PATCHES / k).clamp(1, places);
     let mut patches = vec![zero; strip * k];
@@ -87,12 +83,13 @@ fn run<T: Copy>(
                 fill(c, xs, ws, os, x, zero, p0 + i, g * cg, cg, patch);
             }
             let weights = &w[g * og * k..][..og * k];
-            product(&patches[..m * k], weights, m, k, og, &mut result[..m * og]);
+            product(&patches[..m * k], weights, m, k, og, &mut result[..m * og])?;
             for (i, r) in result[..m * og].chunks(og).enumerate() {
                 out[(p0 + i) * outs + g * og..][..og].copy_from_slice(r);
             }
         }
     }
+    Ok(())
 }
 
 /// The inputs that one output position sees, in the weight's order.

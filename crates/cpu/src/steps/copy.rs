@@ -6,6 +6,7 @@ use crate::elem::{Elem, by_dtype, by_size};
 use crate::view::{self, Walk, buffer, dense};
 use isopace_core::backend::{Kernel, Spec, Value};
 use isopace_core::op::Combine;
+use isopace_core::op::index::clamp_start;
 use isopace_core::op::view::slice_starts;
 use isopace_core::shape::Dims;
 use isopace_core::{Aval, Layout, Number, Result, bail};
@@ -38,7 +39,10 @@ fn dynamic_starts(
     let mut starts: SmallVec<[usize; 4]> = smallvec::smallvec![0; from.len()];
     for (&a, &s) in axes.iter().zip(&given) {
         let a = a as usize;
-        starts[a] = s.clamp(0, from[a].saturating_sub(sizes[a]) as i64) as usize;
+        if sizes[a] > from[a] {
+            bail!(Shape, "[dynamic_slice] axis {a} has {} elements, fewer than {}", from[a], sizes[a]);
+        }
+        starts[a] = clamp_start(s, from[a], sizes[a]);
     }
     Ok(starts)
 }

@@ -6,7 +6,7 @@ use crate::elem::{Elem, by_dtype, by_size};
 use crate::pool;
 use crate::view::{self, Walk, buffer, dense};
 use isopace_core::backend::{Kernel, Spec, Value};
-use isopace_core::op::index::{clamp, resolve};
+use isopace_core::op::index::{clamp, clamp_start, resolve};
 use isopace_core::op::{Combine, Gather, Scatter};
 use isopace_core::shape::Dims;
 use isopace_core::{Aval, Layout, Result, bail};
@@ -48,7 +48,7 @@ pub fn gather(spec: Spec<'_>, g: &Gather) -> Result<Arc<dyn Kernel>> {
                     let mut w = walk.clone();
                     for (&a, idx) in g.axes.iter().zip(&index) {
                         let a = a as usize;
-                        let start = clamp(idx[c * per + j], x.shape[a]).min(x.shape[a] - g.sizes[a]);
+                        let start = clamp_start(idx[c * per + j], x.shape[a], g.sizes[a]);
                         w.offset = (w.offset as isize + start as isize * x.strides[a]) as usize;
                     }
                     w.read(data, 0, o);
@@ -90,15 +90,32 @@ pub fn scatter(spec: Spec<'_>, s: &Scatter) -> Result<Arc<dyn Kernel>> {
             view::check(&layout, data.len())?;
             'slices: for (j, from) in from.chunks(slice.max(1)).enumerate() {
                 let mut w = walk.clone();
+                let mut whole = true;
+                let mut starts: Dims<usize> = smallvec::smallvec![0; n];
                 for (&a, idx) in s.axes.iter().zip(&index) {
                     let a = a as usize;
                     let Some(start) = resolve(idx[j], out.shape[a]) else { continue 'slices };
-                    if start + sizes[a] > out.shape[a] {
-                        continue 'slices;
-                    }
+                    whole &= start + sizes[a] <= out.shape[a];
+                    starts[a] += start;
                     w.offset += (start as isize * layout.strides[a]) as usize;
                 }
-                w.write(data, 0, from, |old, new| combine(s.combine, old, new), s.combine == Combine::Set);
+                if whole {
+                    w.write(data, 0, from, |old, new| combine(s.combine, old, new), s.combine == Combine::Set);
+                    continue;
+                }
+                // A slice that sticks out: only what is inside is written.
+                for (i, &new) in from.iter().enumerate() {
+                    let (mut rest, mut at, mut inside) = (i, layout.offset, true);
+                    for a in (0..n).rev() {
+                        let p = starts[a] + rest % sizes[a];
+                        rest /= sizes[a];
+                        inside &= p < out.shape[a];
+                        at += (p as isize * layout.strides[a]) as usize;
+                    }
+                    if inside {
+                        data[at] = combine(s.combine, data[at], new);
+                    }
+                }
             }
         });
         Ok(v)
@@ -157,10 +174,13 @@ pub fn take_along(spec: Spec<'_>, axis: usize) -> Result<Arc<dyn Kernel>> {
 pub fn scatter_along(spec: Spec<'_>, axis: usize, c: Combine) -> Result<Arc<dyn Kernel>> {
     let (avals, out) = (inputs(spec, 3)?, spec.outs[0].clone());
     one(spec, move |ins, _| {
-        let index = broadcast_but(&ins[1], &out.shape, axis);
+        let both = ins[1].layout.shape.broadcast(&ins[2].layout.shape, "put_along_axis")?;
+        let n = both[axis];
+        let mut to = out.shape.clone();
+        to.as_mut()[axis] = n;
+        let index = Value { buffer: ins[1].buffer.clone(), layout: ins[1].layout.broadcast_to(&to) };
         let idx = view::indices(&index, avals[1].dtype)?;
         let (_, d, inner) = around(&out.shape, axis);
-        let n = index.layout.shape[axis];
         let (x, rest) = ins.split_at_mut(1);
         let updates = Value {
             buffer: rest[1].buffer.clone(),
@@ -184,7 +204,7 @@ pub fn scatter_along(spec: Spec<'_>, axis: usize, c: Combine) -> Result<Arc<dyn 
     })
 }
 
-/// Updates in row order where the mask is true; the elements past the last update stay.
+/// Updates in row order where the mask is true.
 pub fn masked_scatter(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
     let (_, out) = (inputs(spec, 3)?, spec.outs[0].clone());
     one(spec, move |ins, _| {
@@ -195,6 +215,10 @@ pub fn masked_scatter(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
         let (offset, n) = (v.layout.offset, out.shape.elems());
         by_size!(out.dtype.size(), T => {
             let from = dense::<T>(&rest[1])?;
+            let count = mask.iter().filter(|m| **m != 0).count();
+            if count > from.len() {
+                bail!(Argument, "[masked_scatter] {} updates for {count} true elements of the mask", from.len());
+            }
             let Some(b) = view::unique(&mut v) else { bail!(Internal, "[masked_scatter] the target is shared") };
             let data = &mut b.slice_mut::<T>()?[offset..offset + n];
             let hits = data.iter_mut().zip(mask.iter()).filter(|(_, m)| **m != 0);

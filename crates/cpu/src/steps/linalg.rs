@@ -7,10 +7,10 @@ use crate::view::{self, dense, dense_f32};
 use isopace_core::backend::{Kernel, Spec};
 use isopace_core::{Dtype, Result, bail};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Inverts by Gauss–Jordan elimination with partial pivoting, in float64. A singular matrix gives
-/// infinities or NaN.
-fn invert(a: &mut [f64], n: usize, out: &mut [f64]) {
+/// Inverts by Gauss–Jordan elimination with partial pivoting, in float64; false when singular.
+fn invert(a: &mut [f64], n: usize, out: &mut [f64]) -> bool {
     out.fill(0.0);
     (0..n).for_each(|i| out[i * n + i] = 1.0);
     for c in 0..n {
@@ -21,6 +21,9 @@ fn invert(a: &mut [f64], n: usize, out: &mut [f64]) {
             out.swap(c * n + j, p * n + j);
         }
         let d = a[c * n + c];
+        if d == 0.0 {
+            return false;
+        }
         for j in 0..n {
             a[c * n + j] /= d;
             out[c * n + j] /= d;
@@ -35,6 +38,7 @@ fn invert(a: &mut [f64], n: usize, out: &mut [f64]) {
             }
         }
     }
+    true
 }
 
 /// The inverse of square matrices in the last two axes.
@@ -52,9 +56,17 @@ pub fn inverse(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
         };
         let mut r = vec![0.0; a.len()];
         if n > 0 {
-            let pairs: Vec<_> = a.chunks_mut(n * n).zip(r.chunks_mut(n * n)).collect();
-            let mut pairs = pairs;
-            pool::for_chunks(&mut pairs, 1, |_, p| p.iter_mut().for_each(|(a, r)| invert(a, n, r)));
+            let mut pairs: Vec<_> = a.chunks_mut(n * n).zip(r.chunks_mut(n * n)).collect();
+            let singular = AtomicUsize::new(usize::MAX);
+            pool::for_chunks(&mut pairs, 1, |i, p| {
+                if p.iter_mut().any(|(a, r)| !invert(a, n, r)) {
+                    singular.fetch_min(i, Ordering::Relaxed);
+                }
+            });
+            let singular = singular.into_inner();
+            if singular != usize::MAX {
+                bail!(Argument, "[inverse] matrix {singular} is singular");
+            }
         }
         if d == Dtype::F64 {
             let mut b = CpuBuffer::new(out.nbytes())?;

@@ -1,73 +1,17 @@
-//! Matrix products. Operands keep their strides; work is split by rows of the result, so sums
-//! never depend on the number of threads.
+//! Matrix products as steps: batches over strided operands.
 
 use super::{inputs, one, quant};
 use crate::buffer::CpuBuffer;
-use crate::pool::{self, Shared};
+use crate::kernels::matmul::{Mat, MatElem, matmul as kernel};
+use crate::pool;
 use crate::view::{self, Walk, buffer, dense_f32};
+use half::{bf16, f16};
 use isopace_core::backend::{Kernel, Spec, Value};
 use isopace_core::op::GatherMatmul;
-use isopace_core::{Aval, Complex, Dtype, Layout, Result, bail};
+use isopace_core::{Aval, Complex, Dtype, Layout, Result, Shape, bail};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// A matrix by its strides: rows, columns, and the step along each.
-#[derive(Clone, Copy)]
-struct Matrix<'a, T> {
-    data: &'a [T],
-    offset: usize,
-    rows: usize,
-    cols: usize,
-    rs: isize,
-    cs: isize,
-}
-
-impl<T> Matrix<'_, T> {
-    /// True when every element is inside the data.
-    fn fits(&self) -> bool {
-        let reach = |n: usize, s: isize| (n as isize - 1) * s;
-        let (a, b) = (reach(self.rows, self.rs), reach(self.cols, self.cs));
-        let at = self.offset as isize;
-        at + a.min(0) + b.min(0) >= 0 && ((at + a.max(0) + b.max(0)) as usize) < self.data.len()
-    }
-}
-
-/// `out = a b`, row-major, rows `r0 ..` of it; overwrites.
-fn product<T: Copy + 'static>(a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [T], zero: T, one: T) {
-    let (m, n, k) = (a.rows, b.cols, a.cols);
-    if m == 0 || n == 0 {
-        return;
-    }
-    if k == 0 {
-        return out.fill(zero);
-    }
-    assert!(a.fits() && b.fits() && b.rows == k && out.len() == m * n, "matrices inside their buffers");
-    // SAFETY: checked above: every element that the strides reach is inside the slices, and the
-    // result has m rows of n elements, which `out` alone borrows.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            k,
-            out.as_mut_ptr(),
-            1,
-            n as isize,
-            false,
-            a.data.as_ptr().add(a.offset),
-            a.cs,
-            a.rs,
-            b.data.as_ptr().add(b.offset),
-            b.cs,
-            b.rs,
-            zero,
-            one,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
-}
 
 /// A batch of products: where each pair of matrices starts, and their shape.
 struct Batch {
@@ -86,94 +30,87 @@ impl Batch {
             bail!(Internal, "[matmul] {:?} @ {:?}", a.shape, b.shape);
         }
         let (m, k, n) = (a.shape[ra - 2], a.shape[ra - 1], b.shape[rb - 1]);
+        if b.shape[rb - 2] != k || out[out.len() - 2..] != [m, n] {
+            bail!(Internal, "[matmul] {:?} @ {:?} gives {out:?}", a.shape, b.shape);
+        }
         let lead = &out[..out.len() - 2];
         let outer = |l: &Layout| {
             let r = l.shape.len() - 2;
             let part =
                 Layout { shape: l.shape[..r].into(), strides: l.strides[..r].into(), offset: l.offset };
-            let w = Walk::new(&part, lead);
             let mut starts = Vec::new();
-            w.runs(0, lead.iter().product(), |at, s, _, n| {
+            Walk::new(&part, lead).runs(0, lead.iter().product(), |at, s, _, n| {
                 starts.extend((0..n).map(|i| (at as isize + i as isize * s) as usize));
             });
             starts
         };
         let starts = outer(a).into_iter().zip(outer(b)).collect();
-        Ok(Batch {
-            starts,
-            m,
-            n,
-            k,
-            a: (a.strides[ra - 2], a.strides[ra - 1]),
-            b: (b.strides[rb - 2], b.strides[rb - 1]),
-        })
+        let strides = |l: &Layout, r: usize| (l.strides[r - 2], l.strides[r - 1]);
+        Ok(Batch { starts, m, n, k, a: strides(a, ra), b: strides(b, rb) })
     }
 
-    /// Runs the batch over data; small products inline, others split into bands of rows or columns.
-    fn run<T: Copy + Send + Sync + 'static>(&self, a: &[T], b: &[T], out: &mut [T], zero: T, unit: T) {
-        let (m, n, k) = (self.m, self.n, self.k);
-        let work = m * n * k;
-        // Bands depend on the shape alone.
-        let (bm, bn) = if work < 1 << 18 {
-            (m.max(1), n.max(1))
-        } else if m >= 32 {
-            (m.div_ceil(4).next_multiple_of(16).min(256).min(m), n)
-        } else {
-            (m, n.div_ceil(8).next_multiple_of(64).min(n))
+    /// Runs the batch: one product after the other where they are large, side by side where not.
+    fn run<T: MatElem>(&self, a: &[T], b: &[T], out: &mut [T]) -> Result<()> {
+        let plane = self.m * self.n;
+        if plane == 0 {
+            return Ok(());
+        }
+        let each = |i: usize, out: &mut [T]| {
+            let (sa, sb) = self.starts[i];
+            let ma = Mat::new(a, sa, self.m, self.k, self.a.0, self.a.1)?;
+            let mb = Mat::new(b, sb, self.k, self.n, self.b.0, self.b.1)?;
+            kernel(ma, mb, out)
         };
-        let (rows, cols) = (m.div_ceil(bm.max(1)), n.div_ceil(bn.max(1)));
-        let plane = m * n;
-        let shared = Shared::new(out);
-        let job = |i: usize| {
-            let (batch, i) = (i / (rows * cols), i % (rows * cols));
-            let (r0, c0) = (i / cols * bm, i % cols * bn);
-            let (h, w) = (bm.min(m - r0), bn.min(n - c0));
-            let (sa, sb) = self.starts[batch];
-            let ma = Matrix {
-                data: a,
-                offset: (sa as isize + r0 as isize * self.a.0) as usize,
-                rows: h,
-                cols: k,
-                rs: self.a.0,
-                cs: self.a.1,
-            };
-            let mb = Matrix {
-                data: b,
-                offset: (sb as isize + c0 as isize * self.b.1) as usize,
-                rows: k,
-                cols: w,
-                rs: self.b.0,
-                cs: self.b.1,
-            };
-            if cols == 1 {
-                // SAFETY: bands of rows are disjoint ranges, each computed by one job.
-                let part = unsafe { shared.slice(batch * plane + r0 * n, h * n) };
-                product(ma, mb, part, zero, unit);
-            } else {
-                let mut part = vec![zero; h * w];
-                product(ma, mb, &mut part, zero, unit);
-                for (r, line) in part.chunks(w).enumerate() {
-                    // SAFETY: this job's columns of this row, which no other job writes.
-                    unsafe { shared.slice(batch * plane + (r0 + r) * n + c0, w) }.copy_from_slice(line);
+        if self.starts.len() == 1 || plane * self.k >= 1 << 18 {
+            return out.chunks_mut(plane).enumerate().try_for_each(|(i, o)| each(i, o));
+        }
+        let per = ((1 << 16) / (plane * self.k).max(1)).max(1);
+        let failed = parking_lot::Mutex::new(Ok(()));
+        pool::for_chunks(out, per * plane, |c, part| {
+            for (j, o) in part.chunks_mut(plane).enumerate() {
+                if let Err(e) = each(c * per + j, o) {
+                    *failed.lock() = Err(e);
                 }
             }
-        };
-        let jobs = self.starts.len() * rows * cols;
-        if plane == 0 {
-            return;
-        }
-        if work * self.starts.len() < 1 << 18 {
-            (0..jobs).for_each(job);
-        } else {
-            pool::parallel_for(jobs, job);
-        }
+        });
+        failed.into_inner()
     }
 }
 
+/// Products of a stack with dense matrices (`k` x `n`, or `n` x `k` when transposed); leading axes
+/// broadcast.
+pub fn stacked(
+    x: &[f32],
+    x_shape: &Shape,
+    w: &[f32],
+    w_shape: &Shape,
+    (k, n): (usize, usize),
+    transposed: bool,
+    out: &Aval,
+    o: &mut [f32],
+) -> Result<()> {
+    let lead = &w_shape[..w_shape.len().saturating_sub(2)];
+    let full = |rows: usize, cols: usize| {
+        Layout::contiguous(lead.iter().copied().chain([rows, cols]).collect())
+    };
+    let b = if transposed {
+        let mut perm: SmallVec<[usize; 4]> = (0..lead.len() + 2).collect();
+        perm.swap(lead.len(), lead.len() + 1);
+        full(n, k).transpose(&perm)
+    } else {
+        full(k, n)
+    };
+    let (mut a, mut to) = (x_shape.clone(), out.shape.clone());
+    if a.len() == 1 {
+        a.insert(0, 1);
+        to.insert(out.shape.len() - 1, 1);
+    }
+    Batch::new(&Layout::contiguous(a), &b, &to)?.run(x, w, o)
+}
+
 /// `a @ b` of float32 matrices over dense data, for other steps.
-pub fn dense_product(a: &[f32], b: &[f32], m: usize, k: usize, n: usize, b_transposed: bool, out: &mut [f32]) {
-    let (sb, tb) = if b_transposed { (1, k as isize) } else { (n as isize, 1) };
-    Batch { starts: vec![(0, 0)], m, n, k, a: (k as isize, 1), b: (sb, tb) }.run(a, b, out, 0.0, 1.0);
+pub fn dense_product(a: &[f32], b: &[f32], m: usize, k: usize, n: usize, out: &mut [f32]) -> Result<()> {
+    kernel(Mat::dense(a, m, k)?, Mat::dense(b, n, k)?.transposed(), out)
 }
 
 /// A matrix product over the last two axes.
@@ -186,34 +123,16 @@ pub fn matmul(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
     one(spec, move |ins, _| multiply(&ins[0], &ins[1], &out))
 }
 
-/// The product of two values of one dtype.
-pub fn multiply(a: &Value, b: &Value, out: &Aval) -> Result<Value> {
-    let d = out.dtype;
-    let strided = |v: &Value, size: usize| view::check(&v.layout, v.buffer.nbytes() / size);
-    strided(a, d.size())?;
-    strided(b, d.size())?;
+fn multiply(a: &Value, b: &Value, out: &Aval) -> Result<Value> {
     let batch = Batch::new(&a.layout, &b.layout, &out.shape)?;
     let mut buf = CpuBuffer::new(out.nbytes())?;
-    match d {
-        Dtype::F32 => batch.run(buffer(a)?.slice()?, buffer(b)?.slice()?, buf.slice_mut()?, 0f32, 1.0),
-        Dtype::F64 => batch.run(buffer(a)?.slice()?, buffer(b)?.slice()?, buf.slice_mut()?, 0f64, 1.0),
-        Dtype::C64 => batch.run(
-            buffer(a)?.slice()?,
-            buffer(b)?.slice()?,
-            buf.slice_mut()?,
-            Complex::new(0.0, 0.0),
-            Complex::new(1.0, 0.0),
-        ),
-        Dtype::F16 | Dtype::BF16 => {
-            let (x, y) = (dense_f32(a, d)?, dense_f32(b, d)?);
-            let (la, lb) =
-                (Layout::contiguous(a.layout.shape.clone()), Layout::contiguous(b.layout.shape.clone()));
-            let wide = Batch::new(&la, &lb, &out.shape)?;
-            buf = view::write_f32(out, |o| {
-                wide.run(&x, &y, o, 0f32, 1.0);
-                Ok(())
-            })?;
-        }
+    let (x, y) = (buffer(a)?, buffer(b)?);
+    match out.dtype {
+        Dtype::F32 => batch.run::<f32>(x.slice()?, y.slice()?, buf.slice_mut()?)?,
+        Dtype::F64 => batch.run::<f64>(x.slice()?, y.slice()?, buf.slice_mut()?)?,
+        Dtype::F16 => batch.run::<f16>(x.slice()?, y.slice()?, buf.slice_mut()?)?,
+        Dtype::BF16 => batch.run::<bf16>(x.slice()?, y.slice()?, buf.slice_mut()?)?,
+        Dtype::C64 => batch.run::<Complex>(x.slice()?, y.slice()?, buf.slice_mut()?)?,
         d => bail!(Unsupported, "[matmul] {d} is not accepted; accepted: floating and complex dtypes"),
     }
     Ok(view::value(buf, out))
@@ -265,8 +184,7 @@ pub fn gather_matmul(spec: Spec<'_>, g: GatherMatmul) -> Result<Arc<dyn Kernel>>
             b: if transposed { (1, k as isize) } else { (n as isize, 1) },
         };
         let buf = view::write_f32(&out, |o| {
-            batch.run(&x, &w, o, 0f32, 1.0);
-            Ok(())
+            batch.run::<f32>(&x, &w, o)
         })?;
         Ok(view::value(buf, &out))
     })

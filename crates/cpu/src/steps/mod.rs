@@ -1,5 +1,6 @@
 //! Kernels for steps: from a [`Spec`] to something that runs. One file for each family of ops.
 
+mod codes;
 mod conv;
 mod copy;
 mod index;
@@ -121,8 +122,8 @@ pub fn kernel(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
         Op::Dequantize(format) => quant::dequantize(spec, *format),
         Op::PackWeight(format) => quant::pack_weight(spec, *format),
         Op::QuantTake(format) => quant::quant_take(spec, *format),
-        Op::ToFp8 => quant::to_fp8(spec),
-        Op::FromFp8 => quant::from_fp8(spec),
+        Op::ToFp8 => quant::to_fp8_step(spec),
+        Op::FromFp8 => quant::from_fp8_step(spec),
         Op::Softmax => nn::softmax(spec),
         Op::RmsNorm => nn::rms_norm(spec),
         Op::LayerNorm => nn::layer_norm(spec),

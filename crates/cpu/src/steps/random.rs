@@ -6,6 +6,7 @@ use crate::pool;
 use crate::view::{self, dense};
 use half::{bf16, f16};
 use isopace_core::backend::{Kernel, Spec};
+use isopace_core::op::random::threefry;
 use isopace_core::{Complex, Dtype, Number, Result, bail};
 use std::sync::Arc;
 
@@ -54,24 +55,6 @@ pub fn arange(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
     })
 }
 
-/// Threefry-2x32 with 20 rounds.
-#[inline(always)]
-fn threefry(key: [u32; 2], mut x: [u32; 2]) -> [u32; 2] {
-    const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
-    let ks = [key[0], key[1], key[0] ^ key[1] ^ 0x1bd1_1bda];
-    x[0] = x[0].wrapping_add(ks[0]);
-    x[1] = x[1].wrapping_add(ks[1]);
-    for i in 0..5 {
-        for r in ROTATIONS[i % 2] {
-            x[0] = x[0].wrapping_add(x[1]);
-            x[1] = x[1].rotate_left(r) ^ x[0];
-        }
-        x[0] = x[0].wrapping_add(ks[(i + 1) % 3]);
-        x[1] = x[1].wrapping_add(ks[(i + 2) % 3]).wrapping_add(i as u32 + 1);
-    }
-    x
-}
-
 crate::isa::multiversion! {
     /// Words for counters (i, i + shift) from i = first on, the first word of each in `a`.
     fn words(key: [u32; 2], first: u32, shift: u32, a: &mut [u32], b: &mut [u32]) {
@@ -110,14 +93,4 @@ pub fn random_bits(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
         }
         Ok(view::value(b, &out))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    /// Random123's known answers.
-    #[test]
-    fn threefry_known_answers() {
-        assert_eq!(super::threefry([0, 0], [0, 0]), [0x6b200159, 0x99ba4efe]);
-        assert_eq!(super::threefry([u32::MAX; 2], [u32::MAX; 2]), [0x1cb996fc, 0xbb002be7]);
-    }
 }

@@ -19,7 +19,7 @@ pub fn rope(spec: Spec<'_>, r: Rope) -> Result<Arc<dyn Kernel>> {
     let (t, d) = (out.shape[rank - 2], out.shape[rank - 1]);
     let batch = if rank > 2 { out.shape[0] } else { 1 };
     one(spec, move |ins, cells| {
-        let (base, scale) = (float(cells, 0)?, float(cells, 1)?);
+        let (base, scale) = (float(cells, 0)? as f32 as f64, float(cells, 1)?);
         let offsets: Vec<i64> = if r.offset_array {
             view::indices(&ins[1], avals[1].dtype)?
         } else {
@@ -29,7 +29,7 @@ pub fn rope(spec: Spec<'_>, r: Rope) -> Result<Arc<dyn Kernel>> {
             bail!(Shape, "[rope] {} offsets for a batch of {batch}", offsets.len());
         }
         let mut freqs: Vec<f32> =
-            (0..half).map(|i| base.powf(-(i as f64) / half as f64) as f32).collect();
+            (0..half).map(|i| base.powf(-2.0 * i as f64 / dims as f64) as f32).collect();
         if r.freqs {
             let at = ins.len() - 1;
             let waves = dense_f32(&ins[at], avals[at].dtype)?;

@@ -3,7 +3,7 @@
 
 use super::{inputs, one};
 use crate::buffer::CpuBuffer;
-use crate::elem::{Elem, by_dtype};
+use crate::elem::{Elem, by_dtype, by_size};
 use crate::pool;
 use crate::view::{self, dense};
 use half::{bf16, f16};
@@ -142,7 +142,7 @@ fn scan_into(
         (Sum, Dtype::C64) => float!(Complex, Complex, Complex::ZERO, |a, x| a + x, |a| a),
         (Prod, Dtype::C64) => float!(Complex, Complex, Complex::ONE, |a, x| a * x, |a| a),
         (LogAddExp, d) => bail!(Dtype, "[{}] {d} is not accepted; accepted: floating dtypes", kind.name()),
-        (Sum | Prod, _) => by_dtype!(from, T => by_dtype!(out.dtype, R => {
+        (Sum | Prod, _) => by_dtype!(from, T => by_size!(out.dtype.size(), R => {
             let rule = Rule::<T, i64, R> {
                 start: if kind == Sum { 0 } else { 1 },
                 step: if kind == Sum { |a, x| a.wrapping_add(x.to_i64()) } else { |a, x| a.wrapping_mul(x.to_i64()) },

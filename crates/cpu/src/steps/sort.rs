@@ -76,11 +76,13 @@ pub fn search_sorted(spec: Spec<'_>, right: bool) -> Result<Arc<dyn Kernel>> {
     let (avals, out) = (inputs(spec, 2)?, spec.outs[0].clone());
     let (s, v) = (&avals[0].shape, &avals[1].shape);
     let Some(&n) = s.last() else { bail!(Shape, "[searchsorted] the sorted array has no axis") };
-    let rows: usize = s[..s.len() - 1].iter().product();
-    let values = v.elems();
-    if rows != 1 && !values.is_multiple_of(rows.max(1)) {
-        bail!(Shape, "[searchsorted] {values} values for {rows} sorted rows");
-    }
+    // Which line each value is looked up in: the leading axes broadcast to those of the values.
+    let lines: Option<Vec<usize>> = if s.len() == 1 {
+        None
+    } else {
+        let lead = s[..s.len() - 1].iter().copied().chain([1]).collect();
+        Some(Layout::contiguous(lead).broadcast_to(v).offsets().collect())
+    };
     let dtype = avals[0].dtype;
     if avals[1].dtype != dtype {
         bail!(Internal, "[searchsorted] {dtype} and {}", avals[1].dtype);
@@ -89,11 +91,10 @@ pub fn search_sorted(spec: Spec<'_>, right: bool) -> Result<Arc<dyn Kernel>> {
         let mut b = CpuBuffer::new(out.nbytes())?;
         by_dtype!(dtype, T => {
             let (s, v) = (dense::<T>(&ins[0])?, dense::<T>(&ins[1])?);
-            let per = values.checked_div(rows).unwrap_or(0).max(1);
             pool::for_chunks(b.slice_mut::<u32>()?, 4096, |c, part| {
                 for (j, o) in part.iter_mut().enumerate() {
                     let k = c * 4096 + j;
-                    let line = &s[k / per * n..][..n];
+                    let line = &s[lines.as_ref().map_or(0, |l| l[k]) * n..][..n];
                     let x = v[k];
                     *o = line.partition_point(|y| if right { y.order(x).is_le() } else { y.order(x).is_lt() }) as u32;
                 }

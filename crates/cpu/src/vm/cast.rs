@@ -1,6 +1,7 @@
 //! Conversions between lanes, by the rule of `Op::Cast`, and of scalars into lanes.
 
 use super::ops::{Lane, OpFn, Un, unary_narrow};
+use crate::simd::lanes::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use half::{bf16, f16};
 use isopace_core::{Complex, Dtype, Number};
 use std::marker::PhantomData;
@@ -104,8 +105,8 @@ into! {
     ToF32 f32 |x| x.to_f32();
     ToF64 f64 |x| x.to_f64();
     ToC64 Complex |x| x.to_complex();
-    ToF16 f32 |x| f16::from_f64(x.to_f64()).to_f32();
-    ToBF16 f32 |x| bf16::from_f64(x.to_f64()).to_f32();
+    ToF16 f32 |x| f16_to_f32(f32_to_f16(x.to_f32()));
+    ToBF16 f32 |x| bf16_to_f32(f32_to_bf16(x.to_f32()));
 }
 
 fn from<T: Cast>(to: Dtype) -> OpFn {
@@ -148,7 +149,7 @@ pub fn lookup(from_dtype: Dtype, to: Dtype) -> OpFn {
     }
 }
 
-/// A scalar as the bytes of one lane: a float goes through float32 unless the lane is float64.
+/// A scalar as the bytes of one lane: a float goes through float32 into anything narrower.
 pub fn scalar(n: Number, dtype: Dtype) -> [u8; 8] {
     let mut out = [0; 8];
     let mut put = |b: &[u8]| out[..b.len()].copy_from_slice(b);
@@ -159,7 +160,7 @@ pub fn scalar(n: Number, dtype: Dtype) -> [u8; 8] {
     // What a float or complex scalar truncates to.
     let whole = match n {
         Number::Bool(_) | Number::Int(_) => None,
-        _ => Some(float),
+        n => Some(n.as_f64()),
     };
     let int = n.as_int().unwrap_or(0);
     let i32 = whole.map_or(int as i32, Cast::to_i32);

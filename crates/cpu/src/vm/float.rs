@@ -2,7 +2,8 @@
 //!
 //! Rows not listed here take the generic path, which evaluates [`Row::meaning`] in float64.
 
-use super::ops::{OpFn, binary, opcodes, select, unary};
+use super::ops::{Arg, OpFn, binary, lane, opcodes, rows, select, target, unary};
+use crate::simd::math;
 use crate::simd::lanes::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use isopace_core::op::Row;
 
@@ -36,12 +37,71 @@ opcodes! {
     Gt(f32 => u8) _F |x, y| (x > y) as u8;
     Ge(f32 => u8) _F |x, y| (x >= y) as u8;
 
+    Exp(f32 => f32) F |x| math::exp1::<F>(x);
+    Expm1(f32 => f32) F |x| math::expm1_1::<F>(x);
+    Log(f32 => f32) F |x| math::log1::<F>(x);
+    Log2(f32 => f32) F |x| math::log2_1::<F>(x);
+    Log10(f32 => f32) F |x| math::log10_1::<F>(x);
+    Log1p(f32 => f32) F |x| math::log1p_1::<F>(x);
+    Tanh(f32 => f32) F |x| math::tanh1::<F>(x);
+    Erf(f32 => f32) F |x| math::erf1::<F>(x);
+    Sigmoid(f32 => f32) F |x| math::sigmoid1::<F>(x);
+
     RoundF16(f32 => f32) _F |x| f16_to_f32(f32_to_f16(x));
     RoundBF16(f32 => f32) _F |x| bf16_to_f32(f32_to_bf16(x));
     LoadF16(u16 => f32) _F |x| f16_to_f32(x);
     LoadBF16(u16 => f32) _F |x| bf16_to_f32(x);
     StoreF16(f32 => u16) _F |x| f32_to_f16(x);
     StoreBF16(f32 => u16) _F |x| f32_to_bf16(x);
+}
+
+/// # Safety
+/// As [`OpFn`].
+unsafe fn whole(f: fn(&[f32], &mut [f32]), dst: *mut u8, n: usize, args: &[Arg; 3]) {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        let out = target::<f32>(dst, n);
+        if args[0].scalar {
+            f(&[lane(args[0])], &mut out[..n.min(1)]);
+            let first = out[0];
+            out.fill(first);
+        } else {
+            f(rows(args[0], n), out);
+        }
+    }
+}
+
+/// # Safety
+/// As [`OpFn`].
+unsafe fn sin(dst: *mut u8, n: usize, args: &[Arg; 3]) {
+    // SAFETY: passed on from the caller.
+    unsafe { whole(math::sin, dst, n, args) }
+}
+
+/// # Safety
+/// As [`OpFn`].
+unsafe fn cos(dst: *mut u8, n: usize, args: &[Arg; 3]) {
+    // SAFETY: passed on from the caller.
+    unsafe { whole(math::cos, dst, n, args) }
+}
+
+/// # Safety
+/// As [`OpFn`].
+unsafe fn pow(dst: *mut u8, n: usize, args: &[Arg; 3]) {
+    // SAFETY: passed on from the caller; a chunk of the output is filled from chunks of the operands.
+    unsafe {
+        let out = target::<f32>(dst, n);
+        let mut wide = [[0f32; 64]; 2];
+        for (at, o) in out.chunks_mut(64).enumerate() {
+            for (w, &a) in wide.iter_mut().zip(&args[..2]) {
+                match a.scalar {
+                    true => w.fill(lane(a)),
+                    false => w[..o.len()].copy_from_slice(&rows::<f32>(a, n)[at * 64..][..o.len()]),
+                }
+            }
+            math::pow(&wide[0][..o.len()], &wide[1][..o.len()], o);
+        }
+    }
 }
 
 /// The loop of a row on float32 lanes, if it has one of its own.
@@ -54,6 +114,18 @@ pub fn lookup(row: Row) -> Option<OpFn> {
         Row::Sqrt => unary::<Sqrt>(),
         Row::Rsqrt => unary::<Rsqrt>(),
         Row::Reciprocal => unary::<Reciprocal>(),
+        Row::Exp => unary::<Exp>(),
+        Row::Expm1 => unary::<Expm1>(),
+        Row::Log => unary::<Log>(),
+        Row::Log2 => unary::<Log2>(),
+        Row::Log10 => unary::<Log10>(),
+        Row::Log1p => unary::<Log1p>(),
+        Row::Tanh => unary::<Tanh>(),
+        Row::Erf => unary::<Erf>(),
+        Row::Sigmoid => unary::<Sigmoid>(),
+        Row::Sin => sin,
+        Row::Cos => cos,
+        Row::Pow => pow,
         Row::Floor => unary::<Floor>(),
         Row::Ceil => unary::<Ceil>(),
         Row::Round => unary::<Round>(),

@@ -1,7 +1,7 @@
 //! Opcodes without a loop of their own: lane by lane through the table's meaning.
 
 use super::ops::Arg;
-use crate::elem::{Elem, by_dtype};
+use crate::elem::by_dtype;
 use isopace_core::op::Row;
 use isopace_core::op::scalar_ops::{round, round_complex, wrap};
 use isopace_core::{Complex, Dtype};
@@ -11,51 +11,115 @@ pub fn lane(d: Dtype) -> Dtype {
     if matches!(d, Dtype::F16 | Dtype::BF16) { Dtype::F32 } else { d }
 }
 
+/// Lanes widened to what [`Row::meaning`] computes with, a few at a time.
+const STRIP: usize = 64;
+
 /// # Safety
 /// As for [`super::ops::OpFn`], operands holding lanes of `takes`, `dst` lanes of `gives`.
 pub unsafe fn run(row: Row, takes: Dtype, gives: Dtype, dst: *mut u8, n: usize, args: &[Arg; 3]) {
     let m = row.meaning();
-    let arity = row.arity();
-    by_dtype!(lane(takes), T => by_dtype!(lane(gives), R => {
-        let out = dst.cast::<R>();
-        for i in 0..n {
-            let get = |k: usize| {
-                let a = args[k.min(arity - 1)];
-                // SAFETY: the caller promises n lanes of T, or one for a scalar.
-                unsafe { *a.ptr.cast::<T>().add(if a.scalar { 0 } else { i }) }
-            };
-            let x = [get(0), get(1), get(2)];
-            let y = match takes {
+    for at in (0..n).step_by(STRIP) {
+        let len = STRIP.min(n - at);
+        // SAFETY: passed on from the caller; the strip is inside the n lanes.
+        unsafe {
+            match takes {
                 Dtype::C64 => {
-                    let x = x.map(|x| { let c = T::to_complex(x); num_complex::Complex::new(c.re as f64, c.im as f64) });
-                    m.complex.map(|f| f(&x[..arity])).map(|z| R::of_complex(z, gives))
+                    let x = read(row, takes, at, len, args, |x| {
+                        let c = x.complex();
+                        num_complex::Complex::new(c.re as f64, c.im as f64)
+                    });
+                    let Some(f) = m.complex else { return };
+                    write(gives, dst, at, len, |i| Value::Complex(f(&column(&x, i)[..row.arity()])));
                 }
-                d if d.is_float() => m.float.map(|f| f(&x.map(T::to_f64)[..arity])).map(|v| R::of_f64(v, gives)),
-                _ => m.int.map(|f| f(&x.map(T::to_i128)[..arity], takes)).map(|v| R::of_i128(v, gives)),
+                d if d.is_float() => {
+                    let x = read(row, takes, at, len, args, |x| x.float());
+                    let Some(f) = m.float else { return };
+                    write(gives, dst, at, len, |i| Value::Float(f(&column(&x, i)[..row.arity()])));
+                }
+                _ => {
+                    let x = read(row, takes, at, len, args, |x| x.int());
+                    let Some(f) = m.int else { return };
+                    write(gives, dst, at, len, |i| Value::Int(f(&column(&x, i)[..row.arity()], takes)));
+                }
+            }
+        }
+    }
+}
+
+fn column<T: Copy>(x: &[[T; STRIP]; 3], i: usize) -> [T; 3] {
+    [x[0][i], x[1][i], x[2][i]]
+}
+
+/// What a row computed for one lane.
+enum Value {
+    Int(i128),
+    Float(f64),
+    Complex(num_complex::Complex<f64>),
+}
+
+/// # Safety
+/// As [`run`].
+unsafe fn read<T: Copy + Default>(
+    row: Row,
+    takes: Dtype,
+    at: usize,
+    len: usize,
+    args: &[Arg; 3],
+    widen: impl Fn(&dyn Wide) -> T,
+) -> [[T; STRIP]; 3] {
+    let mut out = [[T::default(); STRIP]; 3];
+    for (o, a) in out.iter_mut().zip(&args[..row.arity()]) {
+        by_dtype!(lane(takes), L => {
+            for (i, o) in o[..len].iter_mut().enumerate() {
+                // SAFETY: the caller promises n lanes of L, or one for a scalar.
+                let x = unsafe { *a.ptr.cast::<L>().add(if a.scalar { 0 } else { at + i }) };
+                *o = widen(&x);
+            }
+        });
+    }
+    out
+}
+
+/// # Safety
+/// As [`run`].
+unsafe fn write(gives: Dtype, dst: *mut u8, at: usize, len: usize, f: impl Fn(usize) -> Value) {
+    by_dtype!(lane(gives), R => {
+        for i in 0..len {
+            let y = match f(i) {
+                Value::Int(x) => R::of_i128(x, gives),
+                Value::Float(x) => R::of_f64(x, gives),
+                Value::Complex(z) => R::of_complex(z, gives),
             };
             // SAFETY: the caller promises n lanes of R.
-            unsafe { *out.add(i) = y.unwrap_or(R::ZERO) };
+            unsafe { *dst.cast::<R>().add(at + i) = y };
         }
-    }));
+    });
 }
 
 /// Lanes to and from what [`Row::meaning`] computes with.
-trait Wide: Elem {
-    fn to_f64(self) -> f64;
-    fn to_i128(self) -> i128;
-    fn to_complex(self) -> Complex;
-    fn of_f64(x: f64, d: Dtype) -> Self;
-    fn of_i128(x: i128, d: Dtype) -> Self;
-    fn of_complex(z: num_complex::Complex<f64>, d: Dtype) -> Self {
+trait Wide {
+    fn float(&self) -> f64;
+    fn int(&self) -> i128;
+    fn complex(&self) -> Complex;
+    fn of_f64(x: f64, d: Dtype) -> Self
+    where
+        Self: Sized;
+    fn of_i128(x: i128, d: Dtype) -> Self
+    where
+        Self: Sized;
+    fn of_complex(z: num_complex::Complex<f64>, d: Dtype) -> Self
+    where
+        Self: Sized,
+    {
         Self::of_f64(z.re, d)
     }
 }
 
 macro_rules! ints {
     ($($t:ty),*) => { $(impl Wide for $t {
-        fn to_f64(self) -> f64 { self as f64 }
-        fn to_i128(self) -> i128 { self as i128 }
-        fn to_complex(self) -> Complex { Complex::new(self as f32, 0.0) }
+        fn float(&self) -> f64 { *self as f64 }
+        fn int(&self) -> i128 { *self as i128 }
+        fn complex(&self) -> Complex { Complex::new(*self as f32, 0.0) }
         fn of_f64(x: f64, _: Dtype) -> Self { x as $t }
         fn of_i128(x: i128, d: Dtype) -> Self { wrap(x, d) as $t }
     })* };
@@ -63,13 +127,13 @@ macro_rules! ints {
 ints!(u8, u16, u32, u64, i8, i16, i32, i64);
 
 impl Wide for crate::elem::Flag {
-    fn to_f64(self) -> f64 {
+    fn float(&self) -> f64 {
         self.0 as f64
     }
-    fn to_i128(self) -> i128 {
+    fn int(&self) -> i128 {
         self.0 as i128
     }
-    fn to_complex(self) -> Complex {
+    fn complex(&self) -> Complex {
         Complex::new(self.0 as f32, 0.0)
     }
     fn of_f64(x: f64, _: Dtype) -> Self {
@@ -82,9 +146,9 @@ impl Wide for crate::elem::Flag {
 
 macro_rules! floats {
     ($($t:ty),*) => { $(impl Wide for $t {
-        fn to_f64(self) -> f64 { self as f64 }
-        fn to_i128(self) -> i128 { self as i128 }
-        fn to_complex(self) -> Complex { Complex::new(self as f32, 0.0) }
+        fn float(&self) -> f64 { *self as f64 }
+        fn int(&self) -> i128 { *self as i128 }
+        fn complex(&self) -> Complex { Complex::new(*self as f32, 0.0) }
         fn of_f64(x: f64, d: Dtype) -> Self { round(x, d) as $t }
         fn of_i128(x: i128, _: Dtype) -> Self { x as $t }
     })* };
@@ -93,9 +157,9 @@ floats!(f32, f64);
 
 macro_rules! halves {
     ($($t:ty),*) => { $(impl Wide for $t {
-        fn to_f64(self) -> f64 { <$t>::to_f64(self) }
-        fn to_i128(self) -> i128 { <$t>::to_f64(self) as i128 }
-        fn to_complex(self) -> Complex { Complex::new(self.to_f32(), 0.0) }
+        fn float(&self) -> f64 { self.to_f64() }
+        fn int(&self) -> i128 { self.to_f64() as i128 }
+        fn complex(&self) -> Complex { Complex::new(self.to_f32(), 0.0) }
         fn of_f64(x: f64, _: Dtype) -> Self { <$t>::from_f64(x) }
         fn of_i128(x: i128, _: Dtype) -> Self { <$t>::from_f64(x as f64) }
     })* };
@@ -103,14 +167,14 @@ macro_rules! halves {
 halves!(half::f16, half::bf16);
 
 impl Wide for Complex {
-    fn to_f64(self) -> f64 {
+    fn float(&self) -> f64 {
         self.re as f64
     }
-    fn to_i128(self) -> i128 {
+    fn int(&self) -> i128 {
         self.re as i128
     }
-    fn to_complex(self) -> Complex {
-        self
+    fn complex(&self) -> Complex {
+        *self
     }
     fn of_f64(x: f64, _: Dtype) -> Self {
         Complex::new(x as f32, 0.0)

@@ -14,7 +14,6 @@ mod int;
 pub mod ops;
 
 pub use cast::scalar as scalar_bytes;
-pub use compile::Program;
 pub use exec::Fused;
 
 /// Elements of a block.

@@ -22,7 +22,7 @@ pub type OpFn = unsafe fn(dst: *mut u8, n: usize, args: &[Arg; 3]);
 /// # Safety
 /// As [`OpFn`].
 #[inline(always)]
-unsafe fn rows<'a, T>(a: Arg, n: usize) -> &'a [T] {
+pub unsafe fn rows<'a, T>(a: Arg, n: usize) -> &'a [T] {
     // SAFETY: the caller of the `OpFn` promises n aligned lanes.
     unsafe { std::slice::from_raw_parts(a.ptr.cast(), n) }
 }
@@ -30,7 +30,7 @@ unsafe fn rows<'a, T>(a: Arg, n: usize) -> &'a [T] {
 /// # Safety
 /// As [`OpFn`].
 #[inline(always)]
-unsafe fn lane<T: Copy>(a: Arg) -> T {
+pub unsafe fn lane<T: Copy>(a: Arg) -> T {
     // SAFETY: the caller of the `OpFn` promises one aligned lane.
     unsafe { *a.ptr.cast::<T>() }
 }
@@ -38,7 +38,7 @@ unsafe fn lane<T: Copy>(a: Arg) -> T {
 /// # Safety
 /// As [`OpFn`].
 #[inline(always)]
-unsafe fn target<'a, T>(dst: *mut u8, n: usize) -> &'a mut [T] {
+pub unsafe fn target<'a, T>(dst: *mut u8, n: usize) -> &'a mut [T] {
     // SAFETY: the caller of the `OpFn` promises n aligned lanes that nothing else reads.
     unsafe { std::slice::from_raw_parts_mut(dst.cast(), n) }
 }
@@ -220,7 +220,7 @@ pub fn select<T: Lane>() -> OpFn {
 macro_rules! opcodes {
     ($($Name:ident ($T:ty => $R:ty) $fma:ident |$x:ident $(, $y:ident)?| $e:expr;)*) => { $(
         pub struct $Name;
-        opcodes!(@one $Name, $T, $R, $fma, ($x $(, $y)?), $e);
+        $crate::vm::ops::opcodes!(@one $Name, $T, $R, $fma, ($x $(, $y)?), $e);
     )* };
     (@one $Name:ident, $T:ty, $R:ty, $fma:ident, ($x:ident), $e:expr) => {
         impl $crate::vm::ops::Un for $Name {

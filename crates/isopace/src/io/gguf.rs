@@ -132,7 +132,7 @@ impl TensorType {
     pub fn byte_len(self, shape: &[usize]) -> std::result::Result<usize, String> {
         let (elems, bytes) = self.unit();
         let row = shape.last().copied().unwrap_or(1);
-        if row % elems != 0 {
+        if !row.is_multiple_of(elems) {
             return Err(format!("rows of {row} values are not a whole number of {self} blocks of {elems}"));
         }
         // Zeros are left out of the first product, so that strides computed from the shape cannot

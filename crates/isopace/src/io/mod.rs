@@ -13,3 +13,6 @@ mod text;
 pub use mapped::MappedFile;
 
 pub(crate) use text::{commas, shown};
+
+#[cfg(test)]
+mod mutation_tests;

@@ -352,7 +352,7 @@ pub fn write_safetensors(
         at = end;
     }
     let mut text = serde_json::Value::from(header).to_string();
-    while text.len() % 8 != 0 {
+    while !text.len().is_multiple_of(8) {
         text.push(' ');
     }
     let io = |e: std::io::Error| err!(Io, "[save_safetensors] cannot write: {e}");

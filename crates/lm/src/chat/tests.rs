@@ -45,8 +45,7 @@ fn errors_are_one_line() {
     insta::assert_snapshot!(e("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"), @"[chat] the template fails: line 1: engine ran out of fuel");
     let long = "{% for a in range(99999) %}{{ 'x' * 999 }}{% endfor %}";
     assert!(e(long).contains("the template fails"), "{}", e(long));
-    let deep = format!("{}1{}", "{{ (".repeat(1), ")".repeat(1));
-    assert!(e(&deep).contains("compile"));
+    assert!(e("{{ ((1)").contains("compile"));
     let nested = format!("{{{{ {}1{} }}}}", "(".repeat(20_000), ")".repeat(20_000));
     assert!(e(&nested).contains("compile"));
 }

@@ -96,7 +96,33 @@ fn penalty_looks_at_recent_tokens_once() {
     assert_eq!(s.sample(&mut logits, &[1, 99, 1]).unwrap(), 3);
 }
 
+#[test]
+fn weights_are_exponentials() {
+    for i in 0..=100_000 {
+        let x = -87.0 * i as f32 / 100_000.0;
+        let exact = f64::from(x).exp();
+        let error = (f64::from(weight(x)) - exact).abs() / exact;
+        // The argument's own rounding grows with its size.
+        assert!(error < 2e-7 + f64::from(-x) * 1.2e-7, "{x}: {error}");
+    }
+    assert_eq!(weight(0.0), 1.0);
+    assert!(weight(f32::NEG_INFINITY) < 1e-37 && weight(f32::NAN) < 1e-37);
+}
+
 proptest! {
+    /// Top-k in one pass equals top-k by sorting, ties included.
+    #[test]
+    fn top_k_is_the_plain_one(values in prop::collection::vec(-4i8..4, 1..600), k in 1usize..300) {
+        let logits: Vec<f32> = values.iter().map(|v| f32::from(*v)).collect();
+        let mut s = Sampler::new(options(|_| ()), logits.len()).unwrap();
+        s.collect_best(&logits, k);
+        s.kept.sort_unstable_by(better);
+        let mut all: Vec<(f32, u32)> = logits.iter().copied().zip(0..).collect();
+        all.sort_unstable_by(better);
+        all.truncate(k);
+        prop_assert_eq!(&s.kept, &all);
+    }
+
     /// Top-p in portions equals top-p by sorting everything, and something is always chosen.
     #[test]
     fn top_p_is_the_plain_one(seed in 0u64..1000, n in 1usize..2000, p in 0.01f32..1.0, spread in 0.0f32..8.0) {
@@ -105,7 +131,6 @@ proptest! {
         let mut s = Sampler::new(options(|o| o.top_p = p), n).unwrap();
         let max = best(&logits).unwrap().1;
         s.collect(&logits, max);
-        s.keep_top_p(max);
         let mut all: Vec<(f32, u32)> = logits.iter().copied().zip(0..).collect();
         all.sort_unstable_by(better);
         let total: f64 = all.iter().map(|(l, _)| f64::from((l - max).exp())).sum();

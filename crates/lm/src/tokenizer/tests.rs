@@ -198,3 +198,22 @@ fn broken_json() {
         assert!(e.starts_with("[tokenizer] t.json: not a tokenizer: ") && !e.contains('\n'), "{e}");
     }
 }
+
+#[test]
+fn sentencepiece_golden_ids() {
+    let golden: serde_json::Value =
+        serde_json::from_str(include_str!("../../tests/golden/sentencepiece.json")).unwrap();
+    let list = |key: &str| golden[key].as_array().unwrap().iter();
+    let t = Tokenizer::from_gguf(&metadata(vec![
+        ("model", "llama".into()),
+        ("tokens", Value::from(list("tokens").map(|t| t.as_str().unwrap().to_string()).collect::<Vec<_>>())),
+        ("scores", Value::from(list("scores").map(|s| s.as_f64().unwrap() as f32).collect::<Vec<_>>())),
+        ("token_type", Value::from(list("kinds").map(|k| k.as_i64().unwrap() as i32).collect::<Vec<_>>())),
+    ]))
+    .unwrap();
+    for case in list("cases") {
+        let text = case["text"].as_str().unwrap();
+        let want: Vec<u32> = serde_json::from_value(case["ids"].clone()).unwrap();
+        assert_eq!(t.encode(text, false).unwrap(), want, "{text:?}");
+    }
+}

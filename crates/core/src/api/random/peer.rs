@@ -23,7 +23,7 @@ fn polynomial(x: &Array, first: f32, rest: &[f32]) -> Result<Array> {
 
 /// exp(x) for x in -80..=0: a polynomial times a power of two.
 fn exp(x: &Array) -> Result<Array> {
-    let y = x.multiply(1.442695f32)?;
+    let y = x.multiply(std::f32::consts::LOG2_E)?;
     let whole = y.add(0.5)?.floor()?;
     let p = polynomial(
         &y.subtract(&whole)?,
@@ -84,6 +84,7 @@ fn take(table: &[f64], index: &Array) -> Result<Array> {
 ///
 /// # Source
 /// Sun's fdlibm, s_log1p.c, in its float32 form.
+#[allow(clippy::excessive_precision)] // digits as in the source
 pub(super) fn log1p(x: &Array) -> Result<Array> {
     let near = x.abs()?.less_equal(f32::from_bits(0x3e95_f61f))?;
     // 1 + x is 2^k (1 + f) with 1 + f about 1, and c what rounding 1 + x lost.

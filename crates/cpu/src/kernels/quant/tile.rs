@@ -17,8 +17,8 @@ use crate::pool::{self, Shared};
 use crate::simd::lanes::madd;
 use isopace_core::BlockFormat;
 
-/// Rows dequantized at a time for float32 products with several vectors: four tiles.
-pub const STRIP: usize = 4 * TILE;
+/// Rows dequantized at a time for float32 products with several vectors: two tiles, a panel.
+pub const STRIP: usize = crate::kernels::panel::NR;
 /// Vectors in the widest panel.
 pub const PANEL: usize = 8;
 
@@ -238,7 +238,7 @@ pub(crate) fn tile_f32(format: BlockFormat, tile: &[u8], x: &[f32], out: &mut [f
     )
 }
 
-/// Writes the values of a tile into a strip of columns of 64 rows, as its tile number `t`.
+/// Writes the values of a tile into a strip of columns of 32 rows, as tile number `t`.
 pub(crate) fn dequantize_tile(format: BlockFormat, tile: &[u8], t: usize, out: &mut [f32]) {
     crate::isa::dispatch!(
         avx512: super::tile512::dequantize_tile(format, tile, t, out),

@@ -292,7 +292,7 @@ fn unknown_type(file: &str, what: &str, code: u32) -> isopace_core::Error {
 impl Info {
     fn place(self, file: &str, data_start: usize, alignment: usize, file_bytes: usize) -> Result<Tensor> {
         let what = shown(&self.name);
-        if self.offset % alignment as u64 != 0 {
+        if !self.offset.is_multiple_of(alignment as u64) {
             bail!(
                 Format,
                 "[gguf] {file}: {what}: offset {} is not a multiple of the alignment {alignment}",

@@ -188,7 +188,7 @@ macro_rules! getters {
                 ///
                 /// # Errors
                 /// `Format` when the key is absent or its value is something else.
-                pub fn $get<'a>(&'a self, key: &str) -> Result<$ty> {
+                pub fn $get(&self, key: &str) -> Result<$ty> {
                     let found = self.$opt(key)?;
                     self.need(key, $wanted, found)
                 }
@@ -197,8 +197,8 @@ macro_rules! getters {
                 ///
                 /// # Errors
                 /// `Format` when the value is something else.
-                pub fn $opt<'a>(&'a self, key: &str) -> Result<Option<$ty>> {
-                    let take: fn(&'a Value) -> Option<$ty> = $take;
+                pub fn $opt(&self, key: &str) -> Result<Option<$ty>> {
+                    let take: fn(&Value) -> Option<$ty> = $take;
                     self.find(key, $wanted, take)
                 }
             )*
@@ -207,14 +207,14 @@ macro_rules! getters {
 }
 
 getters! {
-    str opt_str &'a str, "a string", |v| match v { Value::String(s) => Some(s), _ => None };
+    str opt_str &str, "a string", |v| match v { Value::String(s) => Some(s), _ => None };
     bool opt_bool bool, "a bool", |v| match v { Value::Bool(b) => Some(*b), _ => None };
     usize opt_usize usize, "a non-negative integer", |v| v.as_int()?.try_into().ok();
     u32 opt_u32 u32, "an integer from 0 to 4294967295", |v| v.as_int()?.try_into().ok();
     float opt_float f64, "a number", |v| v.as_float();
-    strings opt_strings &'a [String], "an array of strings",
+    strings opt_strings &[String], "an array of strings",
         |v| match v { Value::Array(Values::String(s)) => Some(s), _ => None };
-    floats opt_floats &'a [f32], "an array of float32",
+    floats opt_floats &[f32], "an array of float32",
         |v| match v { Value::Array(Values::F32(s)) => Some(s), _ => None };
     ints opt_ints Vec<i64>, "an array of integers", |v| match v {
         Value::Array(Values::U8(v)) => Some(v.iter().map(|x| (*x).into()).collect()),

@@ -1,0 +1,161 @@
+//! Quantized weights against the reference.
+
+use crate::*;
+use isopace_core::BlockFormat;
+use isopace_core::op::{QuantMatmul, QuantMode, WeightFormat};
+
+fn blocks(r: &mut Lcg, format: BlockFormat, rows: usize, cols: usize) -> Input {
+    let n = format.row_bytes(cols).unwrap();
+    let mut bytes: Vec<u8> = (0..rows * n).map(|_| r.next() as u8).collect();
+    // Every 16-bit scale becomes a small number: where they stand differs, so clear the top exponent bits.
+    use BlockFormat::*;
+    let at: &[usize] = match format {
+        Q4_0 | Q5_0 | Q8_0 => &[0],
+        Q4_1 | Q5_1 | Q4_K | Q5_K => &[0, 2],
+        Q2_K => &[80, 82],
+        Q3_K => &[108],
+        Q6_K => &[208],
+    };
+    for b in bytes.chunks_mut(format.block_bytes()) {
+        for &i in at {
+            let x = half::f16::from_f64(r.float(-0.1, 0.1)).to_le_bytes();
+            b[i..i + 2].copy_from_slice(&x);
+        }
+    }
+    Input { bytes, layout: Layout::contiguous([rows, n].into()), dtype: Dtype::U8 }
+}
+
+#[test]
+fn block_formats() {
+    let mut r = Lcg(11);
+    for format in BlockFormat::ALL {
+        let (rows, cols) = (37, 2 * format.block_elems());
+        let w = blocks(&mut r, format, rows, cols);
+        let wf = WeightFormat::Block { format, cols: cols as u32 };
+        for d in [Dtype::F32, Dtype::F16] {
+            let out = Aval::new([rows, cols], d);
+            check(&format!("dequantize {format}"), &Op::Dequantize(wf), &[w.clone()], &[], &[out], within(1.0, 0.0));
+            let idx = Input::of(&[3], Dtype::I32, [0.0, 36.0, -2.0]);
+            let out = Aval::new([3, cols], d);
+            check(&format!("take {format}"), &Op::QuantTake(wf), &[w.clone(), idx], &[], &[out], within(1.0, 0.0));
+            for m in [1, 3, 20] {
+                let x = Input::random(&mut r, &[m, cols], d, (-1.0, 1.0), "contiguous");
+                let q = QuantMatmul { format: wf, transpose: true, int8: false };
+                let out = Aval::new([m, rows], d);
+                let name = format!("quantized_matmul {format} {d} {m}");
+                check(&name, &Op::QuantMatmul(q), &[x, w.clone()], &[], &[out], within(32.0, 40.0));
+            }
+            let x = Input::random(&mut r, &[2, rows], d, (-1.0, 1.0), "sliced");
+            let q = QuantMatmul { format: wf, transpose: false, int8: false };
+            let out = Aval::new([2, cols], d);
+            check("not transposed", &Op::QuantMatmul(q), &[x, w.clone()], &[], &[out], within(32.0, 40.0));
+        }
+    }
+}
+
+/// Packing and then using gives what the file's form gives.
+#[test]
+fn packed_weights() {
+    let mut r = Lcg(12);
+    for format in BlockFormat::ALL {
+        for rows in [16, 37] {
+            let cols = format.block_elems();
+            let w = blocks(&mut r, format, rows, cols);
+            let file = WeightFormat::Block { format, cols: cols as u32 };
+            let packed = WeightFormat::Packed { format, rows: rows as u32, cols: cols as u32 };
+            let avals = [w.aval()];
+            let op = Op::PackWeight(file);
+            let kernel = CpuBackend.kernel(Spec { op: &op, ins: &avals, outs: &avals }).unwrap();
+            let mut ins = [Value { buffer: CpuBackend.upload(&w.bytes).unwrap(), layout: w.layout.clone() }];
+            let mut made = Vec::new();
+            kernel.run(&mut ins, &[], &mut made).unwrap();
+            let p = made.remove(0);
+            let x = Input::random(&mut r, &[5, cols], Dtype::F32, (-1.0, 1.0), "contiguous");
+            let run = |op: Op, values: &mut [Value], avals: &[Aval], out: Aval| {
+                let k = CpuBackend.kernel(Spec { op: &op, ins: avals, outs: std::slice::from_ref(&out) }).unwrap();
+                let mut made = Vec::new();
+                k.run(values, &[], &mut made).unwrap();
+                let mut bytes = vec![0; out.nbytes()];
+                CpuBackend.download(&made[0], out.dtype, &mut bytes).unwrap();
+                bytes
+            };
+            let xv = || Value { buffer: CpuBackend.upload(&x.bytes).unwrap(), layout: x.layout.clone() };
+            let wv = || Value { buffer: CpuBackend.upload(&w.bytes).unwrap(), layout: w.layout.clone() };
+            for int8 in [false, true] {
+                let a = [x.aval(), w.aval()];
+                let q = |format| Op::QuantMatmul(QuantMatmul { format, transpose: true, int8 });
+                let out = || Aval::new([5, rows], Dtype::F32);
+                let got = run(q(packed), &mut [xv(), p.clone()], &a, out());
+                let want = run(q(file), &mut [xv(), wv()], &a, out());
+                compare(&format!("packed {format} {int8}"), &got, &want, Dtype::F32, within(256.0, 40.0));
+            }
+            let idx = Input::of(&[2], Dtype::I32, [1.0, rows as f64 - 1.0]);
+            let iv = || Value { buffer: CpuBackend.upload(&idx.bytes).unwrap(), layout: idx.layout.clone() };
+            let a = [w.aval(), idx.aval()];
+            let out = || Aval::new([2, cols], Dtype::F32);
+            let got = run(Op::QuantTake(packed), &mut [p.clone(), iv()], &a, out());
+            let want = run(Op::QuantTake(file), &mut [wv(), iv()], &a, out());
+            compare(&format!("packed take {format}"), &got, &want, Dtype::F32, within(2.0, 0.0));
+        }
+    }
+}
+
+#[test]
+fn grouped_formats() {
+    let mut r = Lcg(13);
+    let modes = [(QuantMode::Affine, 64), (QuantMode::MxFp4, 32), (QuantMode::MxFp8, 32), (QuantMode::NvFp4, 16)];
+    for (mode, group) in modes {
+        let all: &[u8] = match mode {
+            QuantMode::Affine => &[1, 2, 3, 4, 5, 6, 8],
+            QuantMode::MxFp8 => &[8],
+            _ => &[4],
+        };
+        for &bits in all {
+            for d in [Dtype::F32, Dtype::F16, Dtype::BF16] {
+                let (rows, cols) = (10, 128);
+                let w = Input::random(&mut r, &[rows, cols], d, (-3.0, 2.0), "contiguous");
+                let scales = if mode == QuantMode::Affine { d } else { Dtype::U8 };
+                let g = cols / group as usize;
+                let mut outs = vec![Aval::new([rows, cols * bits as usize / 32], Dtype::U32), Aval::new([rows, g], scales)];
+                if mode == QuantMode::Affine {
+                    outs.push(Aval::new([rows, g], d));
+                }
+                let name = format!("{} {bits} {d}", mode.name());
+                check(&name, &Op::Quantize(group, bits, mode), &[w.clone()], &[], &outs, EXACT);
+                let avals = [w.aval()];
+                let spec = Op::Quantize(group, bits, mode);
+                let parts = on(&CpuBackend, &spec, &[w], &[], &outs, false).unwrap();
+                assert_eq!(avals.len(), 1);
+                let parts: Vec<Input> = parts
+                    .into_iter()
+                    .zip(&outs)
+                    .map(|(bytes, a)| Input { bytes, layout: Layout::contiguous(a.shape.clone()), dtype: a.dtype })
+                    .collect();
+                let format = WeightFormat::Grouped { group, bits, mode };
+                let out = Aval::new([rows, cols], d);
+                check(&name, &Op::Dequantize(format), &parts, &[], &[out], within(1.0, 0.0));
+                for (m, transpose) in [(1, true), (4, true), (2, false)] {
+                    let k = if transpose { cols } else { rows };
+                    let x = Input::random(&mut r, &[m, k], d, (-1.0, 1.0), "transposed");
+                    let ins: Vec<Input> = [x].into_iter().chain(parts.clone()).collect();
+                    let q = QuantMatmul { format, transpose, int8: false };
+                    let out = Aval::new([m, if transpose { rows } else { cols }], d);
+                    check(&name, &Op::QuantMatmul(q), &ins, &[], &[out], within(16.0, 30.0));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn fp8() {
+    let codes = Input::of(&[256], Dtype::U8, (0..256).map(f64::from));
+    for d in [Dtype::F32, Dtype::F16, Dtype::BF16] {
+        check("from_fp8", &Op::FromFp8, &[codes.clone()], &[], &[Aval::new([256], d)], EXACT);
+    }
+    let mut r = Lcg(14);
+    let x = Input::random(&mut r, &[999], Dtype::F32, (-500.0, 500.0), "contiguous");
+    check("to_fp8", &Op::ToFp8, &[x], &[], &[Aval::new([999], Dtype::U8)], EXACT);
+    let x = Input::random(&mut r, &[999], Dtype::F32, (-0.05, 0.05), "contiguous");
+    check("to_fp8", &Op::ToFp8, &[x], &[], &[Aval::new([999], Dtype::U8)], EXACT);
+}
