@@ -11,6 +11,7 @@ const CRATES: &[(&str, &str, &[&str])] = &[
     ("crates/isopace", "isopace", &["isopace-core", "isopace-cpu", "isopace-cuda"]),
     ("crates/lm", "isopace-lm", &["isopace"]),
     ("crates/py", "isopace-py", &["isopace-core", "isopace"]),
+    ("fuzz", "isopace-fuzz", &["isopace", "isopace-lm"]),
     ("xtask", "xtask", &[]),
 ];
 
