@@ -346,4 +346,31 @@ mod tests {
             assert_eq!(translate(text).contains("ISOPACE_SHARED"), shared, "{text}");
         }
     }
+
+    #[test]
+    fn a_cuda_body_is_left_as_it_is() {
+        use super::super::{Dialect, InputKind, KernelFunction, KernelText, TemplateValue};
+        use crate::Dtype;
+        let k = KernelFunction::new(&KernelText {
+            name: "c",
+            input_names: &["a", "s"],
+            output_names: &["out"],
+            source: "auto i = threadIdx.x; out[i] = a[i] * 0.5 + s[0] + N + a_ndim;",
+            dialect: Dialect::Cuda,
+            ..Default::default()
+        })
+        .unwrap();
+        let kinds = [InputKind::of(Dtype::BF16, 1, 100, false), InputKind::of(Dtype::F32, 0, 1, false)];
+        let spec = k.specialize(&[("N", TemplateValue::Int(-2))], &kinds, &[Dtype::F16]).unwrap();
+        for part in [
+            "const __nv_bfloat16* ISOPACE_RESTRICT a,",
+            "const int& a_ndim,",
+            "const float* ISOPACE_RESTRICT s,",
+            "__half* ISOPACE_RESTRICT out)",
+            "a[i] * 0.5 + s[0]",
+            "isopace_body<(-2)>(",
+        ] {
+            assert!(spec.source.contains(part), "{part} in\n{}", spec.source);
+        }
+    }
 }

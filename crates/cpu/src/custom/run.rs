@@ -171,7 +171,8 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
         let before = BEFORE.load(Ordering::SeqCst);
         if !before.is_null() {
             // SAFETY: install_handler stored it only if it was a handler of this very type.
-            let before: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = unsafe { std::mem::transmute(before) };
+            let before: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                unsafe { std::mem::transmute(before) };
             before(signal, info, context);
         }
         return;
@@ -227,7 +228,8 @@ impl Stacks {
             return Err(std::io::Error::last_os_error());
         }
         let mapping: *mut u8 = mapping.cast();
-        let skip = (mapping as usize + STATE_ROOM_BYTES).next_multiple_of(STACK_STRIDE_BYTES) - mapping as usize;
+        let skip =
+            (mapping as usize + STATE_ROOM_BYTES).next_multiple_of(STACK_STRIDE_BYTES) - mapping as usize;
         let stacks = Stacks { mapping, bytes, first: mapping.wrapping_add(skip), count };
         let open = |at: *mut u8, bytes: usize| {
             // SAFETY: `at..at + bytes` lies in the mapping made above, on page boundaries.
@@ -270,7 +272,8 @@ impl Lent {
         let count = threads.next_power_of_two().max(32);
         let mut shelf = SHELF.lock();
         loop {
-            let fits = shelf.free.iter().enumerate().filter(|(_, s)| s.count >= count).min_by_key(|(_, s)| s.count);
+            let fits =
+                shelf.free.iter().enumerate().filter(|(_, s)| s.count >= count).min_by_key(|(_, s)| s.count);
             if let Some((i, _)) = fits {
                 return Ok(Lent(Some(shelf.free.swap_remove(i))));
             }
@@ -335,7 +338,10 @@ pub unsafe fn run(
         bail!(Argument, "{place} threadgroup {threadgroup:?} has a zero; each size must be at least 1");
     }
     if threads > u64::from(MAX_THREADS_PER_THREADGROUP) {
-        bail!(Argument, "{place} threadgroup {threadgroup:?} has {threads} threads; at most {MAX_THREADS_PER_THREADGROUP} are possible");
+        bail!(
+            Argument,
+            "{place} threadgroup {threadgroup:?} has {threads} threads; at most {MAX_THREADS_PER_THREADGROUP} are possible"
+        );
     }
     if grid.contains(&0) {
         return Ok(());
@@ -346,7 +352,8 @@ pub unsafe fn run(
     let (Some(total), Some(all_threads)) = (product(groups), product(grid)) else {
         bail!(Argument, "{place} grid {grid:?} has more than 2^64 threads");
     };
-    let chunks = if module.cooperative { total } else { (all_threads / THREADS_PER_CHUNK).min(total) }.clamp(1, MAX_CHUNKS);
+    let chunks = if module.cooperative { total } else { (all_threads / THREADS_PER_CHUNK).min(total) }
+        .clamp(1, MAX_CHUNKS);
     let team = (group[0] * group[1] * group[2]) as usize;
     let pointers = Pointers(args.iter().map(Arg::pointer).collect());
     let pointers = &pointers;
