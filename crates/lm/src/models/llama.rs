@@ -254,6 +254,12 @@ fn build(c: Config, w: &Weights, names: &Names, file: &str) -> Result<Box<dyn Mo
     }))
 }
 
+/// The parts of an array before and from `at` on along an axis.
+fn cut(x: &Array, at: usize, axis: i64) -> Result<[Array; 2]> {
+    let parts = x.split_at(&[at as i64], axis)?;
+    parts.try_into().map_err(|_| err!(Internal, "[model] a cut in two gave another number of parts"))
+}
+
 impl Model for Llama {
     fn step(&self, tokens: &Array, offset: &Scalar, cache: &[LayerCache]) -> Result<(Array, Vec<LayerCache>)> {
         let c = &self.config;
@@ -265,14 +271,14 @@ impl Model for Llama {
             x = x.add(attended)?;
             let h = rms_norm(&x, Some(&layer.ffn_norm), c.eps)?;
             let gate_up = layer.gate_up.apply(&h)?;
-            let gate = gate_up.slice_axis(-1, 0, c.hidden)?;
-            let up = gate_up.slice_axis(-1, c.hidden, 2 * c.hidden)?;
+            let [gate, up] = cut(&gate_up, c.hidden, 2)?;
             let h = gate.multiply(gate.sigmoid()?)?.multiply(up)?;
             x = x.add(layer.down.apply(&h)?)?;
             caches.push(cache);
         }
         let t = x.shape()[1];
-        let last = x.slice_axis(1, t - 1, t)?.reshape_to([1, c.width])?;
+        let [_, last] = cut(&x, t - 1, 1)?;
+        let last = last.reshape_to([1, c.width])?;
         let h = rms_norm(&last, Some(&self.norm), c.eps)?;
         Ok((self.head.apply(&h)?, caches))
     }
@@ -302,10 +308,8 @@ impl Llama {
         let all = c.heads + 2 * c.kv_heads;
         // (1, heads + 2 kv heads, T, head_dim): queries and keys rotate in one step.
         let qkv = layer.qkv.apply(h)?.reshape_to([1, t, all, c.head_dim])?.transpose(&[0, 2, 1, 3])?;
-        let qk = self.rotate(&qkv.slice_axis(1, 0, c.heads + c.kv_heads)?, offset)?;
-        let q = qk.slice_axis(1, 0, c.heads)?;
-        let k = qk.slice_axis(1, c.heads, c.heads + c.kv_heads)?;
-        let v = qkv.slice_axis(1, c.heads + c.kv_heads, all)?;
+        let [qk, v] = cut(&qkv, c.heads + c.kv_heads, 1)?;
+        let [q, k] = cut(&self.rotate(&qk, offset)?, c.heads, 1)?;
         let zero = Scalar::from(0);
         let at = [zero.clone(), zero.clone(), offset.clone(), zero];
         let cache = LayerCache {
