@@ -156,7 +156,7 @@ pub(super) fn generate<S: AsRef<str>>(
     let name = &f.name;
     let mut t = String::with_capacity(f.body.len() + f.header.len() + 2048);
     if !f.header.is_empty() {
-        let _ = writeln!(t, "#line 1 \"{name} (header)\"\n{}", user(&f.header));
+        let _ = writeln!(t, "#line 1 \"{name} (header)\"\n{}\n", user(&f.header));
     }
     let _ = writeln!(t, "#line 1 \"isopace generated\"");
     if !template.is_empty() {
@@ -167,7 +167,7 @@ pub(super) fn generate<S: AsRef<str>>(
     let mut lines: Vec<_> = params.iter().map(|p| format!("    {}", p.declaration)).collect();
     lines.extend(attributes.iter().map(|a| format!("    {} {}", a.ty, a.name)));
     let _ = writeln!(t, "ISOPACE_BODY void isopace_body(\n{}) {{", lines.join(",\n"));
-    let _ = writeln!(t, "#line 1 \"{name}\"\n{}\n#line 100 \"isopace generated\"\n}}", user(&f.body));
+    let _ = writeln!(t, "#line 1 \"{name}\"\n{}\n\n#line 100 \"isopace generated\"\n}}", user(&f.body));
 
     t.push_str("struct isopace_call {\n");
     for (i, p) in params.iter().enumerate() {
@@ -344,6 +344,55 @@ mod tests {
             ("(threadgroup float*)p", false),
         ] {
             assert_eq!(translate(text).contains("ISOPACE_SHARED"), shared, "{text}");
+        }
+    }
+
+    #[test]
+    fn any_text_is_taken_and_keeps_its_lines() {
+        let parts = [
+            "threadgroup",
+            "constant",
+            "const",
+            "#",
+            "include",
+            "<metal",
+            "\"",
+            "'",
+            "/*",
+            "*/",
+            "//",
+            "\\",
+            "\n",
+            "1.",
+            "1e",
+            "0x",
+            ".5",
+            "é",
+            "日",
+            "(",
+            ")",
+            "<",
+            ">",
+            ";",
+            "{",
+            "}",
+            "*",
+            "&",
+            ",",
+            "alignas",
+            " ",
+            "[",
+            "\r\n",
+            "\0",
+        ];
+        let mut state = 1u64;
+        for _ in 0..20_000 {
+            let mut text = String::new();
+            for _ in 0..12 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                text.push_str(parts[(state >> 33) as usize % parts.len()]);
+            }
+            assert_eq!(translate(&text).matches('\n').count(), text.matches('\n').count(), "{text:?}");
         }
     }
 

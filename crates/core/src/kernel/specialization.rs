@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 use smallvec::SmallVec;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::signature::{KernelFunction, Mode, check_name};
+use super::signature::{Dialect, KernelFunction, Mode, check_name};
 use super::source::{self, ArgSlot};
 use crate::{Dtype, Result, bail};
 
@@ -65,6 +65,7 @@ pub struct Specialization {
     /// What to pass, in order.
     pub args: Box<[ArgSlot]>,
     pub mode: Mode,
+    pub dialect: Dialect,
 }
 
 /// What a kernel function's cache has done.
@@ -206,6 +207,7 @@ impl KernelFunction {
             source: made.text.into(),
             args: made.args.into(),
             mode: self.mode,
+            dialect: self.dialect,
         });
         let mut cache = self.cache.lock();
         cache.stats.misses += 1;

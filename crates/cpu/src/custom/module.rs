@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use isopace_core::kernel::{Mode, Specialization};
+use isopace_core::kernel::{Dialect, Mode, Specialization};
 use isopace_core::{Error, Result, bail, err};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use parking_lot::Mutex;
@@ -142,8 +142,15 @@ impl Modules {
     ///
     /// # Errors
     /// `Kernel` with the compiler's errors, or saying that there is no compiler; `Io` where no
-    /// folder can be written.
+    /// folder can be written; `Unsupported` for CUDA C++.
     pub fn get(&self, spec: &Specialization) -> Result<Fetched> {
+        if spec.dialect == Dialect::Cuda {
+            let name = &spec.name;
+            bail!(
+                Unsupported,
+                "[cuda_kernel {name}] CUDA C++ needs an NVIDIA GPU; a CPU runs the Metal dialect (metal_kernel)"
+            );
+        }
         let flight = self.flights.lock().entry(spec.hash).or_default().clone();
         let mut built = false;
         let result = flight.get_or_init(|| self.make(spec, &mut built)).clone();

@@ -31,6 +31,8 @@ struct Frame {
     armed: AtomicI32,
     leave: AtomicPtr<c_void>,
     jump: [u64; 64],
+    /// The flag of the interrupt that this run was given.
+    stop: *const AtomicI32,
 }
 
 /// What the prelude calls `grid_info`.
@@ -180,6 +182,10 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: PLACE is set only while its frame lives on this thread's stack (run_chunk), and a
     // handler runs on the thread it interrupts.
     let frame = unsafe { &*place };
+    // SAFETY: `run` borrows the interrupt for as long as the frame lives.
+    if unsafe { &*frame.stop }.load(Ordering::SeqCst) == 0 {
+        return; // late: meant for a run that has ended
+    }
     if frame.armed.swap(0, Ordering::SeqCst) == 0 {
         return; // in Rust, not in the kernel: the flag will be seen
     }
@@ -409,7 +415,12 @@ fn run_chunk(
         info.memory = stacks.first;
         info.state = stacks.mapping;
     }
-    let mut frame = Frame { armed: AtomicI32::new(0), leave: AtomicPtr::new(null_mut()), jump: [0; 64] };
+    let mut frame = Frame {
+        armed: AtomicI32::new(0),
+        leave: AtomicPtr::new(null_mut()),
+        jump: [0; 64],
+        stop: &interrupt.stop,
+    };
     info.place = &mut frame;
     let _presence = Presence::new(interrupt, info.place);
     // SAFETY: `load` checked that the module follows this version of the ABI; `run`'s caller

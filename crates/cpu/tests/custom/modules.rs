@@ -284,3 +284,26 @@ fn no_optional_flags_works_too() {
     call_with(&m, &Interrupt::new(), &sum, &[], &mut [], &mut out, [64, 1, 1], [64, 1, 1]).unwrap();
     assert_eq!(out[0].to::<i32>(), [32; 64]);
 }
+
+#[test]
+fn cuda_is_refused() {
+    let text = KernelText {
+        name: "g",
+        output_names: &["out"],
+        source: "out[0] = 1;",
+        dialect: isopace_core::kernel::Dialect::Cuda,
+        ..Default::default()
+    };
+    let s = specialize(&function_with(text), &[], &[], &[Data::zeros(Dtype::F32, 1)]).unwrap();
+    insta::assert_snapshot!(modules().get(&s).unwrap_err(), @"[cuda_kernel g] CUDA C++ needs an NVIDIA GPU; a CPU runs the Metal dialect (metal_kernel)");
+}
+
+#[test]
+fn odd_ends_of_a_source() {
+    for end in ["// the end", "\\", "/* done */", "#if 1\n#endif"] {
+        let k = function("ends", &["a"], &["out"], &format!("out[0] = a[0] + 0.5;\n{end}"));
+        let mut out = [Data::zeros(Dtype::F32, 1)];
+        call(&k, &[], &mut [Data::of(&[1f32])], &mut out, [1, 1, 1], [1, 1, 1]).unwrap();
+        assert_eq!(out[0].to::<f32>(), [1.5], "{end:?}");
+    }
+}
