@@ -5,6 +5,7 @@ use super::explain::{Cause, Explanation, Miss, Stats};
 use super::trace::{capture, is_tracing, with_trace};
 use super::tree::Leaves;
 use super::{Options, ScalarMode, enabled};
+use crate::api::random;
 use crate::array::{Array, Avals, Inputs, Scalars, next_id};
 use crate::aval::Aval;
 use crate::error::Result;
@@ -12,7 +13,6 @@ use crate::lower::lower;
 use crate::number::Number;
 use crate::op::{CallOp, Callee, Op};
 use crate::scalar::{Scalar, ScalarTrace};
-use crate::api::random;
 use crate::{Dtype, err, runtime};
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
@@ -290,7 +290,7 @@ impl Function {
         let mut outs = captured.cells;
         outs.extend(scalar_outs.iter().map(|s| (s.clone(), None)));
         let program = scalars.program(&outs)?;
-        let out_avals: Avals = roots.iter().map(|r| r.aval().clone()).collect();
+        let out_avals = Avals::Shared(roots.iter().map(|r| r.aval().clone()).collect());
         let plan = lower(captured.graph, constants, &**runtime::backend()?, &self.name)?;
         let nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + 256;
         debug_assert_eq!(program.cells(), n_cells + scalar_outs.len());
@@ -337,11 +337,17 @@ impl Found {
     fn call(self, leaves: &Leaves<'_>) -> Result<Outputs> {
         let v = &self.variant;
         let n_cells = self.cells.len() - v.scalars;
-        let scalars = self.cells[n_cells..].iter().map(|&n| n.into()).collect();
+        let mut scalars = SmallVec::new();
+        for &n in &self.cells[n_cells..] {
+            scalars.push(n.into());
+        }
         if v.avals.is_empty() {
             return Ok(Outputs { arrays: SmallVec::new(), scalars, payload: v.payload.clone() });
         }
-        let cells: Scalars = self.cells[..n_cells].iter().map(|&n| n.into()).collect();
+        let mut cells = Scalars::new();
+        for &n in &self.cells[..n_cells] {
+            cells.push(n.into());
+        }
         let mut inputs = Inputs::with_capacity(leaves.arrays.len() + v.random as usize);
         for &a in &leaves.arrays {
             inputs.push(a.clone());

@@ -62,11 +62,12 @@ impl OwnedToken {
         }
     }
 
-    pub(crate) fn get(&self) -> Token<'_> {
-        match self {
-            OwnedToken::Plain(t) => *t,
-            OwnedToken::Key(s) => Token::Key(s),
-            OwnedToken::Str(s) => Token::Str(s),
+    #[inline]
+    pub(crate) fn is(&self, t: &Token<'_>) -> bool {
+        match (self, t) {
+            (OwnedToken::Key(a), Token::Key(b)) | (OwnedToken::Str(a), Token::Str(b)) => **a == **b,
+            (OwnedToken::Plain(a), b) => a == b,
+            _ => false,
         }
     }
 }
