@@ -76,7 +76,7 @@ impl OwnedToken {
 #[derive(Debug, Default)]
 pub struct Leaves<'a> {
     pub(crate) tokens: SmallVec<[Token<'a>; 16]>,
-    pub(crate) arrays: SmallVec<[&'a Array; 8]>,
+    pub(crate) arrays: SmallVec<[Array; 8]>,
     pub(crate) scalars: SmallVec<[Number; 4]>,
     pub(crate) failed: Option<crate::Error>,
 }
@@ -96,7 +96,7 @@ impl<'a> Leaves<'a> {
         self.tokens.push(Token::Key(name));
     }
 
-    pub fn array(&mut self, a: &'a Array) {
+    pub fn array(&mut self, a: Array) {
         self.tokens.push(Token::Array);
         self.arrays.push(a);
     }
@@ -142,7 +142,7 @@ pub trait Tree: Sized {
 
 impl Tree for Array {
     fn flatten<'a>(&'a self, out: &mut Leaves<'a>) {
-        out.array(self);
+        out.array(self.clone());
     }
     fn map(&self, with: &mut dyn Leaf) -> Result<Self> {
         with.array(self)
