@@ -156,6 +156,8 @@ impl Weights {
                 };
                 let weight = BlockWeight::new(bytes, format, cols)?.pack()?;
                 weight.bytes.eval()?;
+                // The packed copy is what is read from now on.
+                self.release_pages();
                 Ok(Matrix::Block { weight, int8: self.activations == Activations::I8 })
             }
             kind => {

@@ -120,7 +120,8 @@ pub(crate) fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<O
         unsafe { gather(b.buf.cast(), &shape, &strides, size, &mut bytes) };
     }
     if big {
-        let word = if matches!(kind, Foreign::ComplexDouble | Foreign::Known(Dtype::C64)) { size / 2 } else { size };
+        let word =
+            if matches!(kind, Foreign::ComplexDouble | Foreign::Known(Dtype::C64)) { size / 2 } else { size };
         bytes.chunks_exact_mut(word).for_each(|c| c.reverse());
     }
     let a = match kind {
@@ -249,7 +250,11 @@ pub(crate) unsafe fn fill(slf: &Bound<'_, PyArray>, view: *mut ffi::Py_buffer, f
         } else {
             format_of(a.dtype()).as_ptr().cast_mut().cast::<c_char>()
         },
-        shape: if flags & ffi::PyBUF_ND == ffi::PyBUF_ND { e.shape.as_mut_ptr() } else { std::ptr::null_mut() },
+        shape: if flags & ffi::PyBUF_ND == ffi::PyBUF_ND {
+            e.shape.as_mut_ptr()
+        } else {
+            std::ptr::null_mut()
+        },
         strides: if strided { e.strides.as_mut_ptr() } else { std::ptr::null_mut() },
         suboffsets: std::ptr::null_mut(),
         internal: Box::into_raw(e).cast::<c_void>(),
@@ -428,11 +433,14 @@ pub(crate) fn from_capsule(c: &Bound<'_, PyAny>) -> PyResult<Array> {
 
 fn read_tensor(t: &DlTensor) -> PyResult<Array> {
     if t.device_type != 1 {
-        return Err(PyBufferError::new_err(format!("[from_dlpack] device type {} is not the CPU", t.device_type)));
+        return Err(PyBufferError::new_err(format!(
+            "[from_dlpack] device type {} is not the CPU",
+            t.device_type
+        )));
     }
-    let dtype = Dtype::ALL.into_iter().find(|d| {
-        dl_code(*d) == t.code && d.size() * 8 == t.bits as usize && t.lanes == 1
-    });
+    let dtype = Dtype::ALL
+        .into_iter()
+        .find(|d| dl_code(*d) == t.code && d.size() * 8 == t.bits as usize && t.lanes == 1);
     let ndim = t.ndim as usize;
     let list = |p: *const i64| match p.is_null() || ndim == 0 {
         true => None,

@@ -7,7 +7,9 @@ use crate::overlay::Layer;
 use crate::random::RandomState;
 use crate::raw::{self, Texts};
 use crate::standin::{Comparison, StandIn};
-use isopace_core::compile::{self, Container, Function, Leaves, Miss, Options, Outputs, ScalarMode, Token, Traced};
+use isopace_core::compile::{
+    self, Container, Function, Leaves, Miss, Options, Outputs, ScalarMode, Token, Traced,
+};
 use isopace_core::{Array, Error, Number, Scalar};
 use pyo3::exceptions::{PyAttributeError, PyUserWarning};
 use pyo3::prelude::*;
@@ -15,7 +17,12 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 use std::sync::Arc;
 
-pyo3::create_exception!(isopace, RecompileWarning, PyUserWarning, "A compiled function is traced again and again.");
+pyo3::create_exception!(
+    isopace,
+    RecompileWarning,
+    PyUserWarning,
+    "A compiled function is traced again and again."
+);
 
 /// Deeper arguments than this are refused: a list may hold itself.
 const MAX_DEPTH: usize = 200;
@@ -73,7 +80,14 @@ impl<'a> Flatten<'a, '_> {
         Ok(())
     }
 
-    fn open(&mut self, x: &Bound<'_, PyAny>, c: Container, n: usize, at: &At<'_>, exact: bool) -> PyResult<()> {
+    fn open(
+        &mut self,
+        x: &Bound<'_, PyAny>,
+        c: Container,
+        n: usize,
+        at: &At<'_>,
+        exact: bool,
+    ) -> PyResult<()> {
         if at.depth() > MAX_DEPTH {
             return Err(value_error(format!("[compile] an argument is nested more than {MAX_DEPTH} deep")));
         }
@@ -96,7 +110,10 @@ impl<'a> Flatten<'a, '_> {
                 self.texts.text(&name)?
             }
             Err(_) => {
-                return Err(value_error(format!("[compile] a key of {at} is {}; accepted: str, int", k.get_type())));
+                return Err(value_error(format!(
+                    "[compile] a key of {at} is {}; accepted: str, int",
+                    k.get_type()
+                )));
             }
         };
         self.leaves.key(text);
@@ -106,7 +123,9 @@ impl<'a> Flatten<'a, '_> {
     /// Captured state: arrays and numbers count, whatever is not a value is passed over.
     fn state(&mut self, x: &Bound<'_, PyAny>, found: &mut Found, inside: bool, depth: usize) -> PyResult<()> {
         if depth > MAX_DEPTH {
-            return Err(value_error(format!("[compile] captured state is nested more than {MAX_DEPTH} deep")));
+            return Err(value_error(format!(
+                "[compile] captured state is nested more than {MAX_DEPTH} deep"
+            )));
         }
         if let Ok(a) = x.cast::<PyArray>() {
             self.leaves.array(a.get().array(x.py()));
@@ -247,7 +266,9 @@ impl Rebuild<'_> {
         if x.cast::<PyArray>().is_ok() {
             return Ok(Bound::new(py, PyArray::new(self.array()?))?.into_any());
         }
-        if x.is_exact_instance_of::<PyInt>() || (x.is_instance_of::<PyFloat>() && x.cast::<StandIn>().is_err()) {
+        if x.is_exact_instance_of::<PyInt>()
+            || (x.is_instance_of::<PyFloat>() && x.cast::<StandIn>().is_err())
+        {
             return self.number(x);
         }
         if let Ok(t) = x.cast::<PyTuple>() {
@@ -552,7 +573,8 @@ impl Tracing<'_> {
         for state in [self.inputs, self.outputs].into_iter().flatten() {
             before.take(state.bind(py), 0)?;
         }
-        let pairs = self.found.arrays.iter().map(|h| Ok((h.get(), leaves.array()?))).collect::<PyResult<Vec<_>>>()?;
+        let pairs =
+            self.found.arrays.iter().map(|h| Ok((h.get(), leaves.array()?))).collect::<PyResult<Vec<_>>>()?;
         let layer = Layer::push(pairs.into_iter());
         let ran = self.body(py, &mut leaves, &args, kwargs.as_ref());
         drop(layer);
@@ -681,9 +703,7 @@ impl Compiled {
             }
             return Ok(pyo3::types::PyCFunction::new_closure(py, None, None, {
                 let names = names.unbind();
-                move |args: &Bound<'_, PyTuple>, _kw: Option<&Bound<'_, PyDict>>| {
-                    names.clone_ref(args.py())
-                }
+                move |args: &Bound<'_, PyTuple>, _kw: Option<&Bound<'_, PyDict>>| names.clone_ref(args.py())
             })?
             .into_any()
             .unbind());
@@ -853,7 +873,8 @@ fn compile_(
         Some(n) => n.to_string(),
         None => fun.get_type().name()?.to_string(),
     };
-    let options = Options { scalars: mode, max_variants, max_static_entries, max_bytes, ..Options::default() };
+    let options =
+        Options { scalars: mode, max_variants, max_static_entries, max_bytes, ..Options::default() };
     let kept = |x: Option<&Bound<'_, PyAny>>| {
         x.filter(|x| !x.is_none() && x.cast::<RandomState>().is_err()).map(|x| x.clone().unbind())
     };

@@ -169,8 +169,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for StreamArg {
         if let Ok(s) = obj.cast::<ThreadLocalStream>() {
             return Ok(StreamArg(s.get().0));
         }
-        let d = device(&obj)
-            .map_err(|_| type_error(format!("stream: expected a Stream or Device, got {}", obj.get_type())))?;
+        let d = device(&obj).map_err(|_| {
+            type_error(format!("stream: expected a Stream or Device, got {}", obj.get_type()))
+        })?;
         Ok(StreamArg(Stream { device: usable(d)?, index: 0 }))
     }
 }

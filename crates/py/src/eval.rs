@@ -14,7 +14,10 @@ static MAIN_THREAD: AtomicUsize = AtomicUsize::new(0);
 static PREVIOUS: AtomicUsize = AtomicUsize::new(0);
 
 /// Runs without the GIL what may take long.
-pub(crate) fn run<T: Send>(py: Python<'_>, f: impl FnOnce() -> isopace_core::Result<T> + Send) -> PyResult<T> {
+pub(crate) fn run<T: Send>(
+    py: Python<'_>,
+    f: impl FnOnce() -> isopace_core::Result<T> + Send,
+) -> PyResult<T> {
     let main = MAIN_THREAD.load(Ordering::Relaxed) == thread();
     if main {
         MAIN_WAITS.store(true, Ordering::Relaxed);

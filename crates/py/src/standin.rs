@@ -251,7 +251,9 @@ impl StandIn {
         slf
     }
     fn __reduce__(&self) -> PyResult<()> {
-        Err(PyNotImplementedError::new_err("[compile] a number of a function being compiled cannot be pickled"))
+        Err(PyNotImplementedError::new_err(
+            "[compile] a number of a function being compiled cannot be pickled",
+        ))
     }
     /// Every other attribute is the number's own.
     fn __getattr__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Py<PyAny>> {

@@ -220,8 +220,8 @@ fn build(c: Config, w: &Weights, names: &Names, file: &str) -> Result<Box<dyn Mo
     let sizes = [c.layers, c.width, c.hidden, c.heads, c.kv_heads, c.head_dim, c.vocab, c.context];
     if sizes.contains(&0)
         || sizes.iter().any(|&n| n > 1 << 24)
-        || c.heads % c.kv_heads != 0
-        || c.rope_dims % 2 != 0
+        || !c.heads.is_multiple_of(c.kv_heads)
+        || !c.rope_dims.is_multiple_of(2)
     {
         bail!(
             Format,

@@ -80,7 +80,11 @@ fn scaled_dot_product_attention(
         Some(m) if m.is_none() => Mask::None,
         Some(m) => match m.cast::<PyString>() {
             Ok(s) if s.to_str()? == "causal" => Mask::Causal,
-            Ok(s) => return Err(value_error(format!("[scaled_dot_product_attention] mask {s:?}; accepted: \"causal\""))),
+            Ok(s) => {
+                return Err(value_error(format!(
+                    "[scaled_dot_product_attention] mask {s:?}; accepted: \"causal\""
+                )));
+            }
             Err(_) => Mask::Array(m.extract::<Arr>()?.0),
         },
     };
