@@ -183,7 +183,7 @@ impl MetalKernel {
             call.output_dtypes.iter().try_for_each(|&d| value.check_range(d))?;
             scalars.push(init.clone());
         }
-        let mut avals = Avals::new();
+        let mut avals = SmallVec::<[Aval; 4]>::new();
         for (shape, &dtype) in call.output_shapes.iter().zip(call.output_dtypes) {
             avals.push(Aval::new(shape.clone(), dtype));
         }
@@ -195,6 +195,10 @@ impl MetalKernel {
         }
         let mutates = avals.len() > declared;
         let op = Op::Custom(CustomOp(Arc::new(KernelLaunch { spec, grid, threadgroup })));
+        let avals = match avals.len() {
+            1 => Avals::One(avals.swap_remove(0)),
+            _ => Avals::Shared(Arc::from_iter(avals)),
+        };
         let outs = Array::lazy_many(op, Inputs::from_iter(inputs), scalars, avals);
         if !mutates {
             return Ok(outs.into_vec());
@@ -253,7 +257,10 @@ impl MetalKernel {
         for shape in shapes {
             // Cheap for what fits; only a shape that may not is looked at again.
             let small = shape.len() <= 8
-                && shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1))).is_some_and(|n| n < 1 << 48);
+                && shape
+                    .iter()
+                    .try_fold(1usize, |n, &d| n.checked_mul(d.max(1)))
+                    .is_some_and(|n| n < 1 << 48);
             if !small {
                 shape.clone().checked(self.0.name())?;
             }

@@ -72,6 +72,7 @@ macro_rules! scalar_operands {
 scalar_operands!(Scalar, crate::Number, crate::Complex, bool, i32, i64, f32, f64);
 
 impl Operand {
+    /// The array's dtype, or the one that the scalar takes alone.
     pub fn dtype(&self) -> Dtype {
         match self {
             Operand::Array(a) => a.dtype(),

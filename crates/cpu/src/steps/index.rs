@@ -2,7 +2,7 @@
 
 use super::{inputs, one};
 use crate::buffer::CpuBuffer;
-use crate::elem::{Elem, by_dtype, by_size};
+use crate::elem::{by_dtype, by_size, combine};
 use crate::pool;
 use crate::view::{self, Walk, buffer, dense};
 use isopace_core::backend::{Kernel, Spec, Value};
@@ -121,17 +121,6 @@ pub fn scatter(spec: Spec<'_>, s: &Scatter) -> Result<Arc<dyn Kernel>> {
         });
         Ok(v)
     })
-}
-
-#[inline]
-fn combine<T: Elem>(c: Combine, old: T, new: T) -> T {
-    match c {
-        Combine::Set => new,
-        Combine::Add => old.add(new),
-        Combine::Mul => old.mul(new),
-        Combine::Min => Elem::min(old, new),
-        Combine::Max => Elem::max(old, new),
-    }
 }
 
 /// Outer, axis and inner extents around an axis.

@@ -38,7 +38,7 @@ fn every_row_dtype_and_layout() {
             if takes != d {
                 continue;
             }
-            for shape in SHAPES {
+            for &shape in SHAPES.iter() {
                 for layout in LAYOUTS {
                     let (mut lo, hi) = row.domain();
                     if takes.is_unsigned() || takes == Dtype::Bool {
@@ -61,7 +61,7 @@ fn every_row_dtype_and_layout() {
                         ins.iter().enumerate().map(|(i, x)| input(i as u32, x.dtype)).collect();
                     nodes.push(row_node(row, &(0..row.arity() as u32).collect::<Vec<_>>(), gives));
                     let op = region(nodes, &[row.arity() as u32]);
-                    let out = Aval::new(*shape, gives);
+                    let out = Aval::new(shape, gives);
                     let name = format!("{} {d} {shape:?} {layout}", row.name());
                     check(&name, &op, &ins, &[], &[out], tolerance(row, gives.promote(takes)));
                 }

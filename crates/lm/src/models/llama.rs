@@ -3,8 +3,8 @@
 use super::Model;
 use crate::kv::{KvShape, LayerCache};
 use crate::weights::{Matrix, Table, Weights};
-use isopace::io::gguf::Metadata;
 use isopace::fast::{Mask, RopeOptions, rms_norm, rope, scaled_dot_product_attention};
+use isopace::io::gguf::Metadata;
 use isopace::{Array, Dtype, Result, Scalar, bail, err};
 use serde_json::Value;
 
@@ -105,7 +105,9 @@ pub(super) fn from_gguf(meta: &Metadata, weights: &Weights) -> Result<Box<dyn Mo
     let rope_scale = match meta.opt_str(&key("rope.scaling.type"))? {
         None | Some("none") => 1.0,
         Some("linear") => 1.0 / meta.float(&key("rope.scaling.factor"))?,
-        Some(other) => bail!(Unsupported, "[model] {}: rope scaling {other:?}; accepted: none, linear", meta.file()),
+        Some(other) => {
+            bail!(Unsupported, "[model] {}: rope scaling {other:?}; accepted: none, linear", meta.file())
+        }
     };
     let rope_factors = if weights.has("rope_freqs.weight") {
         let factors = weights.vector("rope_freqs.weight", &[rope_dims / 2])?.to_vec::<f32>()?;
@@ -135,13 +137,16 @@ pub(super) fn from_gguf(meta: &Metadata, weights: &Weights) -> Result<Box<dyn Mo
 pub(super) fn from_config(config: &Value, weights: &Weights) -> Result<Box<dyn Model>> {
     let opt = |k: &str| config.get(k).filter(|v| !v.is_null());
     let number = |k: &str, default: Option<f64>| match opt(k) {
-        Some(v) => v.as_f64().ok_or_else(|| err!(Format, "[model] config.json: {k} is {v}; accepted: a number")),
+        Some(v) => {
+            v.as_f64().ok_or_else(|| err!(Format, "[model] config.json: {k} is {v}; accepted: a number"))
+        }
         None => default.ok_or_else(|| err!(Format, "[model] config.json: {k} is missing")),
     };
     let size = |k: &str, default: Option<usize>| match opt(k) {
-        Some(v) => v.as_u64().map(|n| n as usize).ok_or_else(|| {
-            err!(Format, "[model] config.json: {k} is {v}; accepted: a non-negative integer")
-        }),
+        Some(v) => v
+            .as_u64()
+            .map(|n| n as usize)
+            .ok_or_else(|| err!(Format, "[model] config.json: {k} is {v}; accepted: a non-negative integer")),
         None => default.ok_or_else(|| err!(Format, "[model] config.json: {k} is missing")),
     };
     let width = size("hidden_size", None)?;
@@ -180,7 +185,9 @@ pub(super) fn from_config(config: &Value, weights: &Weights) -> Result<Box<dyn M
 fn rope_scaling(scaling: Option<&Value>, base: f64, dims: usize) -> Result<(f64, Option<Vec<f64>>)> {
     let Some(s) = scaling else { return Ok((1.0, None)) };
     let get = |k: &str| {
-        s.get(k).and_then(Value::as_f64).ok_or_else(|| err!(Format, "[model] config.json: rope_scaling.{k} is missing"))
+        s.get(k)
+            .and_then(Value::as_f64)
+            .ok_or_else(|| err!(Format, "[model] config.json: rope_scaling.{k} is missing"))
     };
     let kind = s.get("rope_type").or(s.get("type")).and_then(Value::as_str).unwrap_or("default");
     match kind {
@@ -202,18 +209,32 @@ fn rope_scaling(scaling: Option<&Value>, base: f64, dims: usize) -> Result<(f64,
             });
             Ok((1.0, Some(factors.collect())))
         }
-        other => bail!(Unsupported, "[model] config.json: rope scaling {other:?}; accepted: default, linear, llama3"),
+        other => bail!(
+            Unsupported,
+            "[model] config.json: rope scaling {other:?}; accepted: default, linear, llama3"
+        ),
     }
 }
 
 fn build(c: Config, w: &Weights, names: &Names, file: &str) -> Result<Box<dyn Model>> {
     let sizes = [c.layers, c.width, c.hidden, c.heads, c.kv_heads, c.head_dim, c.vocab, c.context];
-    if sizes.contains(&0) || sizes.iter().any(|&n| n > 1 << 24) || c.heads % c.kv_heads != 0 || c.rope_dims % 2 != 0 {
+    if sizes.contains(&0)
+        || sizes.iter().any(|&n| n > 1 << 24)
+        || !c.heads.is_multiple_of(c.kv_heads)
+        || !c.rope_dims.is_multiple_of(2)
+    {
         bail!(
             Format,
             "[model] {file}: sizes make no sense: {} layers, width {}, hidden {}, {} heads over {} of {}, vocabulary {}, \
              context {}",
-            c.layers, c.width, c.hidden, c.heads, c.kv_heads, c.head_dim, c.vocab, c.context
+            c.layers,
+            c.width,
+            c.hidden,
+            c.heads,
+            c.kv_heads,
+            c.head_dim,
+            c.vocab,
+            c.context
         );
     }
     let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
@@ -261,7 +282,12 @@ fn cut(x: &Array, at: usize, axis: i64) -> Result<[Array; 2]> {
 }
 
 impl Model for Llama {
-    fn step(&self, tokens: &Array, offset: &Scalar, cache: &[LayerCache]) -> Result<(Array, Vec<LayerCache>)> {
+    fn step(
+        &self,
+        tokens: &Array,
+        offset: &Scalar,
+        cache: &[LayerCache],
+    ) -> Result<(Array, Vec<LayerCache>)> {
         let c = &self.config;
         let mut x = self.embed.rows(tokens)?;
         let mut caches = Vec::with_capacity(cache.len());
@@ -302,7 +328,13 @@ impl Model for Llama {
 
 impl Llama {
     /// Attention of one layer over what is cached and the new positions.
-    fn attend(&self, layer: &Layer, h: &Array, offset: &Scalar, cache: &LayerCache) -> Result<(Array, LayerCache)> {
+    fn attend(
+        &self,
+        layer: &Layer,
+        h: &Array,
+        offset: &Scalar,
+        cache: &LayerCache,
+    ) -> Result<(Array, LayerCache)> {
         let c = &self.config;
         let t = h.shape()[1];
         let all = c.heads + 2 * c.kv_heads;

@@ -4,7 +4,11 @@ use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 
 fn isopace(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_isopace")).args(args).stdin(Stdio::null()).output().expect("the binary runs")
+    Command::new(env!("CARGO_BIN_EXE_isopace"))
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary runs")
 }
 
 fn with_model(command: &str, args: &[&str]) -> Output {

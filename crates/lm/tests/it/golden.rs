@@ -21,14 +21,16 @@ struct Case {
 }
 
 fn golden() -> Vec<Case> {
-    let g: Golden = serde_json::from_str(include_str!("../golden/smollm2_greedy.json")).expect("the golden file");
+    let g: Golden =
+        serde_json::from_str(include_str!("../golden/smollm2_greedy.json")).expect("the golden file");
     g.cases
 }
 
 fn engine(activations: Activations, kv_dtype: isopace::Dtype) -> Engine {
     isopace::init();
     let model = super::model();
-    Engine::load(&model.display().to_string(), LoadOptions { activations, kv_dtype }).expect("the model loads")
+    Engine::load(&model.display().to_string(), LoadOptions { activations, kv_dtype })
+        .expect("the model loads")
 }
 
 fn best(logits: &[f32]) -> u32 {
@@ -47,7 +49,11 @@ fn float32_activations_follow_the_reference() {
         let mut logits = session.feed(&case.prompt_ids).expect("prefill");
         for (id, want) in case.top5_ids.iter().zip(&case.top5_logits) {
             let got = logits[*id as usize];
-            assert!((got - want).abs() <= 2e-3 * want.abs(), "{:?}: token {id} has {got}, reference {want}", case.prompt);
+            assert!(
+                (got - want).abs() <= 2e-3 * want.abs(),
+                "{:?}: token {id} has {got}, reference {want}",
+                case.prompt
+            );
         }
         for (i, (&want, &gap)) in case.greedy_ids.iter().zip(&case.gaps).enumerate() {
             if gap < 0.02 {
