@@ -60,14 +60,21 @@ pub fn set_memory(setting: MemorySetting) -> Result<usize> {
     Ok(backend()?.set_memory(setting))
 }
 
-/// Makes evaluations under way stop with an error before their next step (Ctrl-C).
+/// Makes evaluations under way stop with an error before their next step, or inside a custom kernel
+/// (Ctrl-C). May be called from a signal handler.
 pub fn interrupt() {
     INTERRUPTED.store(true, Ordering::Relaxed);
+    if let Some(b) = BACKEND.get() {
+        b.interrupt(true);
+    }
 }
 
 /// Takes back [`interrupt`].
 pub fn clear_interrupt() {
     INTERRUPTED.store(false, Ordering::Relaxed);
+    if let Some(b) = BACKEND.get() {
+        b.interrupt(false);
+    }
 }
 
 /// Switches the clock around kernels on or off; see [`kernel_ns`].

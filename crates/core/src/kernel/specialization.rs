@@ -1,12 +1,13 @@
 //! What determines the source, and the bounded cache keyed by it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashTable;
 use smallvec::SmallVec;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::signature::{Dialect, KernelFunction, Mode, check_name};
+use super::signature::{Dialect, Input, KernelFunction, Mode, check_name};
 use super::source::{self, ArgSlot};
 use crate::{Dtype, Result, bail};
 
@@ -66,6 +67,48 @@ pub struct Specialization {
     pub args: Box<[ArgSlot]>,
     pub mode: Mode,
     pub dialect: Dialect,
+    /// Inputs are made row-contiguous before the kernel runs.
+    pub ensure_row_contiguous: bool,
+    /// Outputs are declared `device atomic<T>*`.
+    pub atomic_outputs: bool,
+    pub(super) inputs: Arc<[Input]>,
+    /// Shared with the function's statistics.
+    pub(super) built: Arc<AtomicU64>,
+}
+
+impl Specialization {
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    pub fn input_name(&self, i: usize) -> &str {
+        &self.inputs[i].name
+    }
+
+    /// True when input `i` is written in place.
+    pub fn is_mutable(&self, i: usize) -> bool {
+        self.inputs[i].mutable
+    }
+
+    /// True when it writes its outputs and nothing else, so that two equal calls are one.
+    pub fn is_pure(&self) -> bool {
+        !self.atomic_outputs && !self.inputs.iter().any(|i| i.mutable)
+    }
+
+    /// Counts a module built for it in its function's statistics.
+    pub fn note_module_built(&self) {
+        self.built.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True when both are the same program, whichever functions they come from.
+    pub fn same(&self, other: &Specialization) -> bool {
+        std::ptr::eq(self, other)
+            || self.hash == other.hash
+                && self.dialect == other.dialect
+                && self.ensure_row_contiguous == other.ensure_row_contiguous
+                && self.args == other.args
+                && self.source.len() == other.source.len()
+    }
 }
 
 /// What a kernel function's cache has done.
@@ -100,19 +143,17 @@ pub(super) struct Cache {
     bound: usize,
     clock: u64,
     stats: KernelStats,
+    built: Arc<AtomicU64>,
 }
 
 impl Cache {
     pub(super) fn new(bound: usize) -> Cache {
-        Cache { table: HashTable::new(), bound, clock: 0, stats: KernelStats::default() }
+        Cache { table: HashTable::new(), bound, clock: 0, stats: KernelStats::default(), built: Arc::default() }
     }
 
     pub(super) fn stats(&self) -> KernelStats {
-        KernelStats { specializations: self.table.len(), ..self.stats }
-    }
-
-    pub(super) fn note_module_built(&mut self) {
-        self.stats.modules_built += 1;
+        let modules_built = self.built.load(Ordering::Relaxed);
+        KernelStats { specializations: self.table.len(), modules_built, ..self.stats }
     }
 
     fn get(&mut self, hash: u64, key: &[u64]) -> Option<Arc<Specialization>> {
@@ -201,6 +242,7 @@ impl KernelFunction {
         }
         self.check_template(template)?;
         let made = source::generate(self, template, inputs, outputs);
+        let built = self.cache.lock().built.clone();
         let value = Arc::new(Specialization {
             name: self.name.clone(),
             hash: xxh3_128(made.text.as_bytes()),
@@ -208,6 +250,10 @@ impl KernelFunction {
             args: made.args.into(),
             mode: self.mode,
             dialect: self.dialect,
+            ensure_row_contiguous: self.ensure_row_contiguous,
+            atomic_outputs: self.atomic_outputs,
+            inputs: self.inputs.clone(),
+            built,
         });
         let mut cache = self.cache.lock();
         cache.stats.misses += 1;

@@ -9,8 +9,8 @@ use hashbrown::HashMap;
 pub(super) fn run(g: Graph) -> Graph {
     let mut seen: HashMap<GraphNode, Vec<Ref>> = HashMap::new();
     rebuild(g, |out, node| {
-        // A user's kernel may write to what it is given.
-        if matches!(node.op, Op::Custom(_)) {
+        // A user's kernel that writes to what it is given, or adds to what is there, runs each time.
+        if matches!(&node.op, Op::Custom(c) if !c.0.spec.is_pure()) {
             return push(out, node);
         }
         if let Some(refs) = seen.get(&node) {

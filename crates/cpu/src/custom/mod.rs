@@ -11,4 +11,4 @@ mod run;
 
 pub use compiler::Compiler;
 pub use module::{Fetched, Module, Modules, ModulesOptions, ModulesStats, PRELUDE, unit_text};
-pub use run::{Arg, Interrupt, MAX_THREADS_PER_THREADGROUP, Parallel, run};
+pub use run::{Arg, INTERRUPT, Interrupt, MAX_THREADS_PER_THREADGROUP, Parallel, run};

@@ -79,12 +79,15 @@ impl Arg<'_> {
     }
 }
 
+/// Stops the kernels that the device runs for arrays.
+pub static INTERRUPT: Interrupt = Interrupt::new();
+
 /// A way to stop kernels that run, from any thread.
 ///
 /// Raising it makes every run that was given it return an error soon: between threadgroups by a
 /// flag, and inside a body that does not end by a signal (`SIGURG`) to the threads that run it,
 /// whose handler continues them at a jump out of the entry point. What the kernel wrote until then
-/// stays written. The handler is installed at the first raise, and passes on signals not its own.
+/// stays written. The handler is installed at the first run, and passes on signals not its own.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     stop: AtomicI32,
@@ -97,10 +100,26 @@ impl Interrupt {
     }
 
     /// Stops the runs that hold this interrupt, and those to come until [`Interrupt::clear`].
+    ///
+    /// May be called from a signal handler: it waits for no lock. Where a thread holds the list of
+    /// runs all the time, the flag alone stops them, and a body that does not end needs another call.
     pub fn raise(&self) {
         install_handler();
         self.stop.store(1, Ordering::SeqCst);
-        for &thread in self.running.lock().iter() {
+        if !PLACE.get().is_null() {
+            // This thread runs a kernel, so this is a signal handler on top of it. Our own signal must
+            // wait until that handler has returned, which also takes the mask back.
+            // SAFETY: all-zero bytes are a valid sigset_t to initialise.
+            let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+            // SAFETY: `set` is a live local.
+            unsafe { libc::sigemptyset(&mut set) };
+            // SAFETY: as above; the signal exists.
+            unsafe { libc::sigaddset(&mut set, libc::SIGURG) };
+            // SAFETY: as above; the old mask is not asked for.
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, null_mut()) };
+        }
+        let Some(running) = (0..1000).find_map(|_| self.running.try_lock()) else { return };
+        for &thread in running.iter() {
             // SAFETY: a thread in the list is alive: it takes itself out, under this lock, before
             // it goes on (Presence::drop).
             unsafe { libc::pthread_kill(thread, libc::SIGURG) };
@@ -128,6 +147,7 @@ struct Presence<'a>(&'a Interrupt, libc::pthread_t);
 
 impl<'a> Presence<'a> {
     fn new(interrupt: &'a Interrupt, frame: *mut Frame) -> Presence<'a> {
+        install_handler();
         PLACE.set(frame);
         // SAFETY: pthread_self takes nothing and cannot fail.
         let me = unsafe { libc::pthread_self() };

@@ -1,5 +1,6 @@
 //! Custom kernels on the CPU: vocabulary, cooperation, specializations, modules.
 
+mod arrays;
 mod cooperation;
 mod dump;
 mod figures;
