@@ -2,6 +2,7 @@
 //! arguments, as a state-space scan has.
 //!
 //! cargo run --release -p isopace-core --example kernel_call_cost
+#![allow(clippy::print_stdout)]
 
 use isopace_core::api::{KernelCall, MetalKernel};
 use isopace_core::{Array, Dtype, Result, Shape};

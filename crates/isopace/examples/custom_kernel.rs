@@ -1,6 +1,7 @@
 //! A custom kernel in Metal's dialect: a gated running sum over rows, its state written in place.
 //!
 //! cargo run --release --example custom_kernel
+#![allow(clippy::print_stdout)]
 
 use isopace::kernel::KernelText;
 use isopace::{Array, Dtype, KernelCall, MetalKernel, Result};

@@ -148,7 +148,13 @@ pub(super) struct Cache {
 
 impl Cache {
     pub(super) fn new(bound: usize) -> Cache {
-        Cache { table: HashTable::new(), bound, clock: 0, stats: KernelStats::default(), built: Arc::default() }
+        Cache {
+            table: HashTable::new(),
+            bound,
+            clock: 0,
+            stats: KernelStats::default(),
+            built: Arc::default(),
+        }
     }
 
     pub(super) fn stats(&self) -> KernelStats {

@@ -73,7 +73,11 @@ fn six_specializations_interleaved() {
                 let template = [("T", dtype.into()), ("N", n.into())];
                 let out = run(&k, &[(&a).into()], &template, [16], dtype).unwrap();
                 let want: Vec<f32> = (0..16).map(|i| (i * n) as f32).collect();
-                assert_eq!(out.astype(Dtype::F32).unwrap().to_vec::<f32>().unwrap(), want, "{round} {dtype} {n}");
+                assert_eq!(
+                    out.astype(Dtype::F32).unwrap().to_vec::<f32>().unwrap(),
+                    want,
+                    "{round} {dtype} {n}"
+                );
             }
         }
     }
