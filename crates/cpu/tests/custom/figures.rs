@@ -26,7 +26,7 @@ fn best(mut f: impl FnMut(), calls: usize) -> f64 {
 }
 
 #[test]
-#[ignore]
+#[ignore = "prints figures; run it by name on a quiet machine"]
 fn figures() {
     let names = ["X", "A_log", "B", "C", "D", "dt", "state_in"];
     let k = function("hot", &names, &["out", "state_out"], "out[0] = T(Dh + Ds + H + G);");
