@@ -211,6 +211,37 @@ fn diff(a: Arr, n: Int, axis: Int, stream: Stream) -> Result1 {
     wrap(a.0.diff(n.0, axis.0))
 }
 
+/// The smallest distinct elements of the flattened array, `size` of them; a fill value follows where there are
+/// fewer. On request also where each stands first, the place of each element among them, and how often each occurs.
+#[pyfunction]
+#[pyo3(signature = (
+    a, /, size, return_index = false, return_inverse = false, return_counts = false, fill_value = None, *,
+    stream = None
+))]
+fn unique(
+    py: Python<'_>,
+    a: Arr,
+    size: Int,
+    return_index: bool,
+    return_inverse: bool,
+    return_counts: bool,
+    fill_value: Option<Opd>,
+    stream: Stream,
+) -> PyResult<Py<PyAny>> {
+    let _ = stream;
+    let u = a.0.unique(size.0, fill_value.map(|f| f.0)).or_raise()?;
+    let mut out = vec![u.values];
+    for (wanted, x) in [(return_index, u.index), (return_inverse, u.inverse), (return_counts, u.counts)] {
+        if wanted {
+            out.push(x);
+        }
+    }
+    if out.len() == 1 {
+        return Ok(Py::new(py, PyArray::new(out.remove(0)))?.into_any());
+    }
+    Ok(tuple(py, out)?.into_any().unbind())
+}
+
 /// The inputs, computed after the dependencies.
 #[pyfunction]
 fn depends(inputs: &Bound<'_, PyAny>, dependencies: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
@@ -224,6 +255,6 @@ fn depends(inputs: &Bound<'_, PyAny>, dependencies: &Bound<'_, PyAny>) -> PyResu
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     add!(m: concatenate stack split unstack repeat tile pad sort argsort partition argpartition topk);
-    add!(m: searchsorted diff depends);
+    add!(m: searchsorted diff depends unique);
     Ok(())
 }
