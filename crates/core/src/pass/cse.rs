@@ -7,10 +7,15 @@ use crate::op::Op;
 use hashbrown::HashMap;
 
 pub(super) fn run(g: Graph) -> Graph {
+    let own = written(&g);
     let mut seen: HashMap<GraphNode, Vec<Ref>> = HashMap::new();
+    let mut index = 0;
     rebuild(g, |out, node| {
-        // A user's kernel that writes to what it is given, or adds to what is there, runs each time.
-        if matches!(&node.op, Op::Custom(c) if !c.0.spec.is_pure()) {
+        index += 1;
+        // A user's kernel that writes to what it is given, or adds to what is there, runs each time,
+        // and what it writes to must be nobody else's.
+        let runs_each_time = matches!(&node.op, Op::Custom(c) if !c.0.spec.is_pure());
+        if runs_each_time || own.get(index - 1) == Some(&true) {
             return push(out, node);
         }
         if let Some(refs) = seen.get(&node) {
@@ -20,4 +25,26 @@ pub(super) fn run(g: Graph) -> Graph {
         seen.insert(node, refs.clone());
         refs
     })
+}
+
+/// Which nodes make the memory that a kernel writes in place, or views of it. Empty without such kernels.
+fn written(g: &Graph) -> Vec<bool> {
+    let mut own = Vec::new();
+    for (i, node) in g.nodes.iter().enumerate().rev() {
+        let mut mark = |r: Ref| {
+            if let Ref::Node(n, _) = r {
+                own.resize(g.nodes.len(), false);
+                own[n as usize] = true;
+            }
+        };
+        match &node.op {
+            Op::Custom(c) if !c.0.spec.is_pure() => {
+                let spec = &c.0.spec;
+                (0..node.ins.len()).filter(|&k| spec.is_mutable(k)).for_each(|k| mark(node.ins[k]));
+            }
+            op if op.is_view() && own.get(i) == Some(&true) => mark(node.ins[0]),
+            _ => {}
+        }
+    }
+    own
 }

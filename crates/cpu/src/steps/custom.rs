@@ -17,7 +17,8 @@ use std::sync::{Arc, OnceLock};
 /// evaluates needs no compiler.
 pub fn custom(spec: Spec<'_>, op: &CustomOp) -> Result<Arc<dyn Kernel>> {
     let (launch, ins, outs) = (op.0.clone(), inputs(spec, 0)?, SmallVec::from(spec.outs));
-    let mutable = (0..ins.len()).filter(|&i| i < launch.spec.input_count() && launch.spec.is_mutable(i)).count();
+    let mutable =
+        (0..ins.len()).filter(|&i| i < launch.spec.input_count() && launch.spec.is_mutable(i)).count();
     if ins.len() != launch.spec.input_count() || mutable > outs.len() {
         bail!(Internal, "[metal_kernel {}] {} inputs and {} outputs", op.name(), ins.len(), outs.len());
     }
@@ -79,8 +80,7 @@ impl Prepared {
         if !self.launch.grid.contains(&0) {
             self.launch(ins, &mut made)?;
         }
-        let mut outs: Outs =
-            made.into_iter().zip(&self.outs).map(|(b, aval)| view::value(b, aval)).collect();
+        let mut outs: Outs = made.into_iter().zip(&self.outs).map(|(b, aval)| view::value(b, aval)).collect();
         outs.extend((0..ins.len()).filter(|&i| spec.is_mutable(i)).map(|i| view::take(&mut ins[i])));
         Ok(outs)
     }
@@ -142,7 +142,8 @@ impl Prepared {
         for (i, v) in ins.iter_mut().enumerate() {
             let at = v.layout.offset * self.ins[i].dtype.size();
             first.push(if spec.is_mutable(i) {
-                let b = view::unique(v).ok_or_else(|| err!(Internal, "[metal_kernel] an input became shared"))?;
+                let b =
+                    view::unique(v).ok_or_else(|| err!(Internal, "[metal_kernel] an input became shared"))?;
                 Arg::Output(b.slice_mut::<u8>()?.as_mut_ptr().wrapping_add(at))
             } else {
                 Arg::Input(buffer(v)?.bytes().as_ptr().wrapping_add(at))
