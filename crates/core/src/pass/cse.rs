@@ -31,19 +31,16 @@ pub(super) fn run(g: Graph) -> Graph {
 fn written(g: &Graph) -> Vec<bool> {
     let mut own = Vec::new();
     for (i, node) in g.nodes.iter().enumerate().rev() {
-        let mut mark = |r: Ref| {
-            if let Ref::Node(n, _) = r {
+        let sources: &[Ref] = if node.op.is_view() { &node.ins[..1] } else { &node.ins };
+        for (k, &r) in sources.iter().enumerate() {
+            let writes = match &node.op {
+                Op::Custom(c) => c.0.spec.is_mutable(k),
+                op => op.is_view() && own.get(i) == Some(&true),
+            };
+            if let (true, Ref::Node(n, _)) = (writes, r) {
                 own.resize(g.nodes.len(), false);
                 own[n as usize] = true;
             }
-        };
-        match &node.op {
-            Op::Custom(c) if !c.0.spec.is_pure() => {
-                let spec = &c.0.spec;
-                (0..node.ins.len()).filter(|&k| spec.is_mutable(k)).for_each(|k| mark(node.ins[k]));
-            }
-            op if op.is_view() && own.get(i) == Some(&true) => mark(node.ins[0]),
-            _ => {}
         }
     }
     own
