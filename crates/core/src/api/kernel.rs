@@ -262,7 +262,7 @@ impl MetalKernel {
                     .try_fold(1usize, |n, &d| n.checked_mul(d.max(1)))
                     .is_some_and(|n| n < 1 << 48);
             if !small {
-                shape.clone().checked(self.0.name())?;
+                shape.clone().checked(&format!("{} {}", self.maker(), self.0.name()))?;
             }
         }
         Ok(())

@@ -24,6 +24,8 @@ const TUNING: &[&str] = &[
     "-fno-rtti",
     "-fno-math-errno",
     "-fno-trapping-math",
+    // C++ lets a compiler drop a loop that never ends; then it could not be interrupted either.
+    "-fno-finite-loops",
     "-fvisibility=hidden",
     "-fno-stack-protector",
     "-fno-asynchronous-unwind-tables",
