@@ -332,11 +332,13 @@ struct Owned {
 // SAFETY: the memory behind the pointers belongs to the Export and the vectors, which move along.
 unsafe impl Send for Owned {}
 
+// SAFETY: called by whoever took the tensor, once, with what `capsule` made.
 unsafe extern "C" fn delete(m: *mut DlManaged) {
     // SAFETY: `context` is the Owned that `capsule` leaked; DLPack calls the deleter once.
     drop(unsafe { Box::from_raw((*m).context.cast::<Owned>()) });
 }
 
+// SAFETY: called by CPython alone, with a capsule that `capsule` made.
 unsafe extern "C" fn delete_capsule(c: *mut ffi::PyObject) {
     // SAFETY: CPython calls this with the capsule that dies; a consumer has renamed it by then.
     let p = unsafe {

@@ -119,7 +119,8 @@ fn async_eval(args: &Bound<'_, PyTuple>) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (stream = None))]
 fn synchronize(py: Python<'_>, stream: Option<crate::device::StreamArg>) -> PyResult<()> {
-    drop(stream);
+    // There is one queue: whatever stream is named, waiting for it is waiting for all.
+    let _ = stream;
     run(py, || {
         runtime::synchronize();
         Ok(())

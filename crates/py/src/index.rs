@@ -60,10 +60,10 @@ fn bound(obj: Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
 }
 
 fn item(obj: &Bound<'_, PyAny>) -> PyResult<Index> {
-    if obj.is_exact_instance_of::<PyInt>() {
-        if let Some(s) = integer(obj)? {
-            return Ok(Index::Int(s));
-        }
+    if obj.is_exact_instance_of::<PyInt>()
+        && let Some(s) = integer(obj)?
+    {
+        return Ok(Index::Int(s));
     }
     if obj.cast::<PySlice>().is_ok() {
         let py = obj.py();
