@@ -271,7 +271,7 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7) 8;
 }
 
-/// Makes a struct a [`Tree`](crate::compile::Tree) by listing its fields.
+/// Makes a struct a [`crate::compile::Tree`] by listing its fields.
 ///
 /// ```
 /// use isopace_core::{Array, Scalar};

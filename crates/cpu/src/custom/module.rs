@@ -22,7 +22,7 @@ pub const PRELUDE: [(&str, &str); 3] = [
     ("metal_threads.h", include_str!("../../include/metal_threads.h")),
 ];
 
-/// The version of what an entry point and [`super::run`] expect of each other.
+/// The version of what an entry point and [`super::run()`] expect of each other.
 const ABI: u32 = 1;
 
 /// Everything the compiler sees for a specialization: prelude, then generated source.

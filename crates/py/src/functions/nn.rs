@@ -91,7 +91,7 @@ fn scaled_dot_product_attention(
     wrap(api::scaled_dot_product_attention(&q.0, &k.0, &v.0, scale.0, mask, get(&sinks)))
 }
 
-/// logsumexp(logits) - logits[target] over the last axis.
+/// `logsumexp(logits) - logits[target]` over the last axis.
 #[pyfunction]
 #[pyo3(signature = (logits, targets, *, stream = None))]
 fn cross_entropy(logits: Arr, targets: Arr, stream: Stream) -> Result1 {

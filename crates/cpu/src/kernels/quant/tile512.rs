@@ -217,7 +217,7 @@ pub(crate) fn tile_i8(f: BlockFormat, tile: &[u8], x: Panel<'_>, w: usize, out: 
     by_format!(f, w, i8_kernel(tile, x, out))
 }
 
-/// See [`super::tile::quantize_vector`].
+/// See [`super::tile::QuantX::quantize`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub(crate) fn quantize_vector(
     x: &[f32],
