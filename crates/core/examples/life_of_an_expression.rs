@@ -4,12 +4,13 @@
 
 #![allow(clippy::print_stdout)]
 
+use isopace_core::api::zeros;
 use isopace_core::compile::compile;
 use isopace_core::runtime::{eager_stats, explain_graph, explain_plan};
-use isopace_core::{Array, Result, Scalar};
+use isopace_core::{Array, Dtype, Result, Scalar};
 
 fn gate(x: &Array, w: &Array, n: &Scalar) -> Result<Array> {
-    x.multiply(w)?.add(n)?.tanh()?.multiply(0.5)
+    x.multiply(w)?.add(n)?.tanh()?.multiply(0.5)?.transpose(&[1, 0])?.sum(0, false)
 }
 
 fn main() -> Result<()> {
@@ -44,5 +45,13 @@ fn main() -> Result<()> {
     let y = gated.call((x.clone(), w.clone(), Scalar::from(1000)))?;
     println!("{}", explain_plan(std::slice::from_ref(&y))?);
     println!("{}", gated.explain());
+
+    println!("6. A cache written in place\n");
+    let cache = zeros([4, 3], Dtype::F32)?;
+    cache.eval()?;
+    let row = x.slice(&[1, 0], &[2, 3], None)?.multiply(&w)?;
+    let cache = cache.slice_update(&row, &[Scalar::from(2), Scalar::from(0)])?;
+    println!("{}", explain_plan(std::slice::from_ref(&cache))?);
+    println!("{:?}", cache.to_vec::<f32>()?);
     Ok(())
 }

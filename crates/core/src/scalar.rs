@@ -358,7 +358,7 @@ impl TraceInner {
         Some((t, k.checked_add(kb.checked_mul(factor)?)?))
     }
 
-    fn from_affine(&mut self, t: Terms, k: i64, hint: Number) -> ExprId {
+    fn intern_affine(&mut self, t: Terms, k: i64, hint: Number) -> ExprId {
         if t.is_empty() {
             return self.constant(Number::Int(k));
         }
@@ -413,7 +413,7 @@ impl ScalarTrace {
             _ => None,
         };
         let expr = match affine {
-            Some((terms, k)) => t.from_affine(terms, k, hint),
+            Some((terms, k)) => t.intern_affine(terms, k, hint),
             None => t.intern(Expr::Binary(op, ea, eb), hint),
         };
         if let (Expr::Const(..), n) = &t.exprs[expr.0 as usize] {
@@ -422,13 +422,7 @@ impl ScalarTrace {
         Ok(Scalar::from_symbol(Symbol { trace: self.clone(), expr, kind: hint.kind() }))
     }
 
-    fn guard(
-        self: &Arc<Self>,
-        cmp: Cmp,
-        a: &Scalar,
-        b: &Scalar,
-        place: String,
-    ) -> Result<bool> {
+    fn guard(self: &Arc<Self>, cmp: Cmp, a: &Scalar, b: &Scalar, place: String) -> Result<bool> {
         let t = &mut *self.inner.lock();
         let (ea, eb) = (t.lift(self, a)?, t.lift(self, b)?);
         let (ha, hb) = (t.exprs[ea.0 as usize].1, t.exprs[eb.0 as usize].1);

@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use isopace::{Array, Result, Scalar, compile};
+use isopace::{Array, Result, Scalar, compile::compile};
 
 fn main() -> Result<()> {
     isopace::init();

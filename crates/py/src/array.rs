@@ -195,7 +195,9 @@ impl PyArray {
     fn __itruediv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
         let d = slf.get().array(slf.py()).dtype();
         if !d.is_inexact() {
-            return Err(value_error(format!("[divide] {d} cannot be divided in place; accepted: floating dtypes")));
+            return Err(value_error(format!(
+                "[divide] {d} cannot be divided in place; accepted: floating dtypes"
+            )));
         }
         in_place(slf, Row::Div, other)
     }
@@ -720,31 +722,66 @@ impl PyArray {
     }
     /// Running sum along an axis; flattened without one.
     #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
-    fn cumsum(&self, py: Python<'_>, axis: Option<Int>, reverse: bool, inclusive: bool, stream: Stream) -> Result1 {
+    fn cumsum(
+        &self,
+        py: Python<'_>,
+        axis: Option<Int>,
+        reverse: bool,
+        inclusive: bool,
+        stream: Stream,
+    ) -> Result1 {
         let _ = stream;
         wrap(self.array(py).cumsum(axis.map(|a| a.0), reverse, inclusive))
     }
     /// Running product along an axis; flattened without one.
     #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
-    fn cumprod(&self, py: Python<'_>, axis: Option<Int>, reverse: bool, inclusive: bool, stream: Stream) -> Result1 {
+    fn cumprod(
+        &self,
+        py: Python<'_>,
+        axis: Option<Int>,
+        reverse: bool,
+        inclusive: bool,
+        stream: Stream,
+    ) -> Result1 {
         let _ = stream;
         wrap(self.array(py).cumprod(axis.map(|a| a.0), reverse, inclusive))
     }
     /// Running maximum along an axis; flattened without one.
     #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
-    fn cummax(&self, py: Python<'_>, axis: Option<Int>, reverse: bool, inclusive: bool, stream: Stream) -> Result1 {
+    fn cummax(
+        &self,
+        py: Python<'_>,
+        axis: Option<Int>,
+        reverse: bool,
+        inclusive: bool,
+        stream: Stream,
+    ) -> Result1 {
         let _ = stream;
         wrap(self.array(py).cummax(axis.map(|a| a.0), reverse, inclusive))
     }
     /// Running minimum along an axis; flattened without one.
     #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
-    fn cummin(&self, py: Python<'_>, axis: Option<Int>, reverse: bool, inclusive: bool, stream: Stream) -> Result1 {
+    fn cummin(
+        &self,
+        py: Python<'_>,
+        axis: Option<Int>,
+        reverse: bool,
+        inclusive: bool,
+        stream: Stream,
+    ) -> Result1 {
         let _ = stream;
         wrap(self.array(py).cummin(axis.map(|a| a.0), reverse, inclusive))
     }
     /// Running log(sum(exp(x))) along an axis; flattened without one.
     #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
-    fn logcumsumexp(&self, py: Python<'_>, axis: Option<Int>, reverse: bool, inclusive: bool, stream: Stream) -> Result1 {
+    fn logcumsumexp(
+        &self,
+        py: Python<'_>,
+        axis: Option<Int>,
+        reverse: bool,
+        inclusive: bool,
+        stream: Stream,
+    ) -> Result1 {
         let _ = stream;
         wrap(self.array(py).logcumsumexp(axis.map(|a| a.0), reverse, inclusive))
     }

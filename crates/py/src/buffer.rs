@@ -120,7 +120,8 @@ pub(crate) fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<O
         unsafe { gather(b.buf.cast(), &shape, &strides, size, &mut bytes) };
     }
     if big {
-        let word = if matches!(kind, Foreign::ComplexDouble | Foreign::Known(Dtype::C64)) { size / 2 } else { size };
+        let word =
+            if matches!(kind, Foreign::ComplexDouble | Foreign::Known(Dtype::C64)) { size / 2 } else { size };
         bytes.chunks_exact_mut(word).for_each(|c| c.reverse());
     }
     let a = match kind {
@@ -249,7 +250,11 @@ pub(crate) unsafe fn fill(slf: &Bound<'_, PyArray>, view: *mut ffi::Py_buffer, f
         } else {
             format_of(a.dtype()).as_ptr().cast_mut().cast::<c_char>()
         },
-        shape: if flags & ffi::PyBUF_ND == ffi::PyBUF_ND { e.shape.as_mut_ptr() } else { std::ptr::null_mut() },
+        shape: if flags & ffi::PyBUF_ND == ffi::PyBUF_ND {
+            e.shape.as_mut_ptr()
+        } else {
+            std::ptr::null_mut()
+        },
         strides: if strided { e.strides.as_mut_ptr() } else { std::ptr::null_mut() },
         suboffsets: std::ptr::null_mut(),
         internal: Box::into_raw(e).cast::<c_void>(),
@@ -327,11 +332,13 @@ struct Owned {
 // SAFETY: the memory behind the pointers belongs to the Export and the vectors, which move along.
 unsafe impl Send for Owned {}
 
+// SAFETY: called by whoever took the tensor, once, with what `capsule` made.
 unsafe extern "C" fn delete(m: *mut DlManaged) {
     // SAFETY: `context` is the Owned that `capsule` leaked; DLPack calls the deleter once.
     drop(unsafe { Box::from_raw((*m).context.cast::<Owned>()) });
 }
 
+// SAFETY: called by CPython alone, with a capsule that `capsule` made.
 unsafe extern "C" fn delete_capsule(c: *mut ffi::PyObject) {
     // SAFETY: CPython calls this with the capsule that dies; a consumer has renamed it by then.
     let p = unsafe {
@@ -428,11 +435,14 @@ pub(crate) fn from_capsule(c: &Bound<'_, PyAny>) -> PyResult<Array> {
 
 fn read_tensor(t: &DlTensor) -> PyResult<Array> {
     if t.device_type != 1 {
-        return Err(PyBufferError::new_err(format!("[from_dlpack] device type {} is not the CPU", t.device_type)));
+        return Err(PyBufferError::new_err(format!(
+            "[from_dlpack] device type {} is not the CPU",
+            t.device_type
+        )));
     }
-    let dtype = Dtype::ALL.into_iter().find(|d| {
-        dl_code(*d) == t.code && d.size() * 8 == t.bits as usize && t.lanes == 1
-    });
+    let dtype = Dtype::ALL
+        .into_iter()
+        .find(|d| dl_code(*d) == t.code && d.size() * 8 == t.bits as usize && t.lanes == 1);
     let ndim = t.ndim as usize;
     let list = |p: *const i64| match p.is_null() || ndim == 0 {
         true => None,

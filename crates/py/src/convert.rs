@@ -72,7 +72,9 @@ pub(crate) fn foreign_array(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyR
     }
     if let Some(m) = obj.getattr_opt("__mlx_array__")? {
         let made = m.call0()?;
-        let a = made.cast::<PyArray>().map_err(|_| type_error("[array] __mlx_array__ did not return an array"))?;
+        let a = made
+            .cast::<PyArray>()
+            .map_err(|_| type_error("[array] __mlx_array__ did not return an array"))?;
         return Ok(Some(cast(a.get().array(obj.py()), dtype)?));
     }
     if let Some(a) = buffer::import(obj, dtype)? {
@@ -193,9 +195,9 @@ pub(crate) fn int(obj: &Bound<'_, PyAny>) -> PyResult<i64> {
     if obj.is_instance_of::<PyFloat>() || obj.is_instance_of::<PyString>() || obj.is_none() {
         return Err(type_error(format!("expected an int, got {}", obj.get_type())));
     }
-    let index = obj.call_method0("__index__").map_err(|_| {
-        type_error(format!("expected an int, got {}", obj.get_type()))
-    })?;
+    let index = obj
+        .call_method0("__index__")
+        .map_err(|_| type_error(format!("expected an int, got {}", obj.get_type())))?;
     raw::int_value(&index)?.ok_or_else(|| too_large(obj))
 }
 
@@ -410,7 +412,9 @@ impl Nested {
                 .into_iter()
                 .map(|l| match l {
                     Leaf::Array(a) => a.astype(dtype).or_raise(),
-                    other => encode(&[other], dtype).and_then(|b| Array::from_bytes(&b, [], dtype).or_raise()),
+                    other => {
+                        encode(&[other], dtype).and_then(|b| Array::from_bytes(&b, [], dtype).or_raise())
+                    }
                 })
                 .collect::<PyResult<Vec<_>>>()?;
             let flat = api::stack(&parts, 0).or_raise()?;
@@ -437,7 +441,9 @@ fn encode_one(l: &Leaf, dtype: Dtype, out: &mut Vec<u8>) -> PyResult<()> {
             Leaf::Int(i) if dtype == Dtype::Bool => (i != 0) as i128,
             Leaf::Int(i) if (lo..=hi).contains(&i) => i,
             Leaf::Int(i) => {
-                return Err(value_error(format!("[array] {i} is out of range for {dtype}; accepted: {lo} to {hi}")));
+                return Err(value_error(format!(
+                    "[array] {i} is out of range for {dtype}; accepted: {lo} to {hi}"
+                )));
             }
             Leaf::Float(f) if dtype == Dtype::Bool => (f != 0.0) as i128,
             Leaf::Float(f) => f as i128,

@@ -14,7 +14,10 @@ static MAIN_THREAD: AtomicUsize = AtomicUsize::new(0);
 static PREVIOUS: AtomicUsize = AtomicUsize::new(0);
 
 /// Runs without the GIL what may take long.
-pub(crate) fn run<T: Send>(py: Python<'_>, f: impl FnOnce() -> isopace_core::Result<T> + Send) -> PyResult<T> {
+pub(crate) fn run<T: Send>(
+    py: Python<'_>,
+    f: impl FnOnce() -> isopace_core::Result<T> + Send,
+) -> PyResult<T> {
     let main = MAIN_THREAD.load(Ordering::Relaxed) == thread();
     if main {
         MAIN_WAITS.store(true, Ordering::Relaxed);
@@ -116,7 +119,8 @@ fn async_eval(args: &Bound<'_, PyTuple>) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (stream = None))]
 fn synchronize(py: Python<'_>, stream: Option<crate::device::StreamArg>) -> PyResult<()> {
-    drop(stream);
+    // There is one queue: whatever stream is named, waiting for it is waiting for all.
+    let _ = stream;
     run(py, || {
         runtime::synchronize();
         Ok(())

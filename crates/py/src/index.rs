@@ -60,10 +60,10 @@ fn bound(obj: Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
 }
 
 fn item(obj: &Bound<'_, PyAny>) -> PyResult<Index> {
-    if obj.is_exact_instance_of::<PyInt>() {
-        if let Some(s) = integer(obj)? {
-            return Ok(Index::Int(s));
-        }
+    if obj.is_exact_instance_of::<PyInt>()
+        && let Some(s) = integer(obj)?
+    {
+        return Ok(Index::Int(s));
     }
     if obj.cast::<PySlice>().is_ok() {
         let py = obj.py();
@@ -121,7 +121,10 @@ fn array_index(a: Array) -> PyResult<Index> {
         return Ok(Index::Array(a.astype(Dtype::I32).or_raise()?));
     }
     if !a.dtype().is_int() {
-        return Err(value_error(format!("[index] an array of {} is no index; accepted: integers", a.dtype())));
+        return Err(value_error(format!(
+            "[index] an array of {} is no index; accepted: integers",
+            a.dtype()
+        )));
     }
     Ok(Index::Array(a))
 }
@@ -154,7 +157,9 @@ fn has_ndarray(key: &Bound<'_, PyAny>) -> PyResult<bool> {
         }
         return Ok(false);
     }
-    Ok(key.cast::<PyArray>().is_err() && !key.is_instance_of::<PyList>() && key.hasattr("__array_interface__")?)
+    Ok(key.cast::<PyArray>().is_err()
+        && !key.is_instance_of::<PyList>()
+        && key.hasattr("__array_interface__")?)
 }
 
 /// The array with `a[key]` replaced.

@@ -38,7 +38,12 @@ impl Source {
         }
     }
 
-    fn array(&self, range: std::ops::Range<usize>, shape: &[usize], dtype: Dtype) -> isopace_core::Result<Array> {
+    fn array(
+        &self,
+        range: std::ops::Range<usize>,
+        shape: &[usize],
+        dtype: Dtype,
+    ) -> isopace_core::Result<Array> {
         match self {
             Source::Mapped(m) => m.array(range, shape, dtype),
             Source::Read(b) => Array::from_bytes(&b[range], shape, dtype),
@@ -192,7 +197,8 @@ fn named(arrays: &Bound<'_, PyDict>, place: &str) -> PyResult<Vec<Named>> {
     let py = arrays.py();
     let mut list = Vec::new();
     for (k, v) in arrays.iter() {
-        let name: String = k.extract().map_err(|_| type_error(format!("[{place}] a name is {}", k.get_type())))?;
+        let name: String =
+            k.extract().map_err(|_| type_error(format!("[{place}] a name is {}", k.get_type())))?;
         let a = v
             .cast::<PyArray>()
             .map_err(|_| type_error(format!("[{place}] {name} is {}; accepted: mx.array", v.get_type())))?;
@@ -259,7 +265,10 @@ fn metadata_value(v: &Bound<'_, PyAny>) -> PyResult<Value> {
             .map_err(|_| value_error("[save_gguf] a metadata list holds something other than str"));
     }
     let Ok(a) = v.cast::<PyArray>() else {
-        return Err(value_error(format!("[save_gguf] metadata of {}; accepted: str, list of str, array", v.get_type())));
+        return Err(value_error(format!(
+            "[save_gguf] metadata of {}; accepted: str, list of str, array",
+            v.get_type()
+        )));
     };
     let a = a.get().array(v.py());
     eval::eval(v.py(), std::slice::from_ref(&a))?;
@@ -309,7 +318,12 @@ fn _save_gguf<'py>(
                 Dtype::I16 => TensorType::I16,
                 Dtype::I32 => TensorType::I32,
                 Dtype::I64 => TensorType::I64,
-                d => return Err(PyRuntimeError::new_err(format!("[save_gguf] {}: {d} has no type in GGUF", n.name))),
+                d => {
+                    return Err(PyRuntimeError::new_err(format!(
+                        "[save_gguf] {}: {d} has no type in GGUF",
+                        n.name
+                    )));
+                }
             };
             Ok(gguf::NewTensor { name: &n.name, shape: &n.shape, ty, data: &n.data })
         })

@@ -13,6 +13,7 @@ mod host;
 mod index;
 mod io;
 mod memory;
+mod metal_kernel;
 mod overlay;
 mod print;
 mod random;
@@ -30,6 +31,7 @@ fn _isopace(m: &Bound<'_, PyModule>) -> PyResult<()> {
     print::register(m)?;
     eval::register(m)?;
     functions::register(m)?;
+    metal_kernel::register(m)?;
     random::register(m)?;
     compile::register(m)?;
     memory::register(m)?;

@@ -29,13 +29,17 @@ impl RandomState {
     }
     fn __getitem__(&self, i: i64) -> Result1 {
         if i != 0 && i != -1 {
-            return Err(PyIndexError::new_err(format!("[random] the state has one key; there is no key {i}")));
+            return Err(PyIndexError::new_err(format!(
+                "[random] the state has one key; there is no key {i}"
+            )));
         }
         wrap(random::state())
     }
     fn __setitem__(&self, i: i64, key: Arr) -> PyResult<()> {
         if i != 0 && i != -1 {
-            return Err(PyIndexError::new_err(format!("[random] the state has one key; there is no key {i}")));
+            return Err(PyIndexError::new_err(format!(
+                "[random] the state has one key; there is no key {i}"
+            )));
         }
         random::set_state(&key.0).or_raise()
     }
@@ -220,14 +224,14 @@ fn categorical(
         }
         (Some(s), None) => Samples::Shape(s),
         (None, Some(n)) => {
-            let n = usize::try_from(n.0).map_err(|_| value_error(format!("[categorical] {} samples", n.0)))?;
+            let n =
+                usize::try_from(n.0).map_err(|_| value_error(format!("[categorical] {} samples", n.0)))?;
             Samples::Count(n)
         }
         (None, None) => Samples::One,
     };
     wrap(random::categorical(&logits.0, axis.0, samples, get(&key)))
 }
-
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let r = PyModule::new(m.py(), "random")?;

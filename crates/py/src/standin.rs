@@ -70,7 +70,7 @@ impl StandIn {
                 Err(_) => a.unbind(),
             });
         }
-        Ok(self.object(py, &reason)?.call_method1(py, name, PyTuple::new(py, plain)?)?)
+        self.object(py, &reason)?.call_method1(py, name, PyTuple::new(py, plain)?)
     }
 }
 
@@ -251,14 +251,17 @@ impl StandIn {
         slf
     }
     fn __reduce__(&self) -> PyResult<()> {
-        Err(PyNotImplementedError::new_err("[compile] a number of a function being compiled cannot be pickled"))
+        Err(PyNotImplementedError::new_err(
+            "[compile] a number of a function being compiled cannot be pickled",
+        ))
     }
     /// Every other attribute is the number's own.
     fn __getattr__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         match name {
             "real" | "numerator" => Ok(slf.clone().into_any().unbind()),
-            "imag" => convert::scalar_object(py, &(&slf.get().0 * 0)),
+            // Zero of the same kind.
+            "imag" => convert::scalar_object(py, &slf.get().0.binary(ScalarOp::Mul, &Scalar::from(0))),
             n if n.starts_with("__") => {
                 Err(pyo3::exceptions::PyAttributeError::new_err(format!("a number has no attribute {n}")))
             }

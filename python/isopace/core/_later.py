@@ -7,7 +7,7 @@ jvp qqmm value_and_grad vjp vmap
 LINALG = """
 cholesky cholesky_inv det eig eigh eigvals eigvalsh lu lu_factor pinv qr slogdet solve solve_triangular svd tri_inv
 """.split()
-FAST = "cuda_kernel gated_delta_update metal_kernel precompiled_cuda_kernel".split()
+FAST = "gated_delta_update precompiled_cuda_kernel".split()
 FFT = """
 fft fft2 fftfreq fftn fftshift ifft ifft2 ifftn ifftshift irfft irfft2 irfftn istft rfft rfft2 rfftfreq rfftn stft
 """.split()

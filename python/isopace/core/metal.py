@@ -1,5 +1,7 @@
 """What matters on Apple devices alone: accepted, and does nothing."""
 
+import os as _os
+
 from .._isopace import (  # noqa: F401
     clear_cache,
     get_active_memory,
@@ -13,8 +15,8 @@ from .._isopace import (  # noqa: F401
 
 
 def is_available():
-    """False: there is no Metal on Linux."""
-    return False
+    """True where ``ISOPACE_METAL_DIALECT=1`` asks programs to take their Metal kernels; else False."""
+    return _os.environ.get("ISOPACE_METAL_DIALECT") == "1"
 
 
 def device_info():

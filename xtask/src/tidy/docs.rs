@@ -40,13 +40,19 @@ pub(super) fn check(files: &[File], found: &mut Findings) {
     }
 }
 
-/// Lines outside fences, with their numbers.
+/// Lines outside code, with their numbers. Code is fenced, or indented by four after an empty line.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut fenced = false;
+    let (mut fenced, mut indented, mut blank) = (false, false, true);
     text.lines().enumerate().filter_map(move |(i, line)| {
         let fence = line.trim_start().starts_with("```");
         fenced ^= fence;
-        (!fenced && !fence).then_some((i + 1, line))
+        if line.trim().is_empty() {
+            blank = true;
+        } else {
+            indented = line.starts_with("    ") && (indented || blank);
+            blank = false;
+        }
+        (!fenced && !fence && !indented).then_some((i + 1, line))
     })
 }
 
@@ -108,7 +114,7 @@ mod tests {
 
     #[test]
     fn links_resolve() {
-        let good = "[a](../README.md#a-b-c) [`b`](c.md) [w](https://x.y) `[no](nowhere)`\n```\n[no](nowhere)\n```\n[f](../docs)";
+        let good = "[a](../README.md#a-b-c) [`b`](c.md) [w](https://x.y) `[no](nowhere)`\n```\n[no](nowhere)\n```\n[f](../docs)\n\n    a[0](%1)\n\n    [b](c)\n";
         assert!(findings(check, &pages(&[("docs/b.md", good), ("docs/c.md", "")])).is_empty());
         let bad = pages(&[("docs/b.md", "[a](README.md)\n[b](../README.md#no)\n[`c`](d.md)")]);
         assert_eq!(

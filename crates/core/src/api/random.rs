@@ -2,6 +2,20 @@
 //!
 //! A key is a uint32 array of shape (2,). Every function takes one, or `None` for the process-wide state,
 //! which each such draw splits: the first half is the new state, the second makes the numbers.
+//!
+//! ```
+//! # isopace_core::reference::init();
+//! use isopace_core::{Dtype, api::random};
+//! let key = random::key(0)?;
+//! let x = random::uniform(0.0, 1.0, [2], Dtype::F32, Some(&key))?;
+//! assert_eq!(x.to_vec::<f32>()?, random::uniform(0.0, 1.0, [2], Dtype::F32, Some(&key))?.to_vec()?);
+//! # Ok::<(), isopace_core::Error>(())
+//! ```
+//!
+//! Equality rests on exact float32 and float64 arithmetic and on [`erfinv`](crate::op::scalar_ops::erfinv)
+//! and [`log_f32`](crate::op::scalar_ops::log_f32), which every backend must take as they stand there.
+//! Only `laplace` has a part that differs from machine to machine in the peer: it takes log1p from the C
+//! library, and `peer.rs` has that of glibc 2.36, with which it was compared.
 
 mod peer;
 
@@ -182,8 +196,11 @@ pub fn normal(
 ) -> Result<Array> {
     floating(dtype, "normal")?;
     let u = uniform(ABOVE_MINUS_ONE, 1.0, shape, Dtype::F32, key)?;
-    let standard = u.erfinv()?.astype(dtype)?.multiply(std::f32::consts::SQRT_2)?;
-    affine(standard, loc, scale, dtype)
+    let mut factor = Operand::from(std::f32::consts::SQRT_2).cast(dtype)?;
+    if let Some(scale) = scale {
+        factor = factor.multiply(scale.cast(dtype)?)?;
+    }
+    affine(u.erfinv()?.astype(dtype)?.multiply(factor)?, loc, None, dtype)
 }
 
 /// `x scale + loc` in the dtype.
@@ -335,7 +352,7 @@ pub fn categorical(logits: &Array, along: i64, samples: Samples<'_>, key: Option
     let mut noise = shape.clone();
     noise.insert(at, n);
     fits(&x, &noise, "categorical")?;
-    let noise = gumbel(noise, logits.dtype().to_inexact(), key)?;
+    let noise = gumbel(noise, Dtype::F32, key)?;
     let scores = x.add(noise)?;
     Ok(Array::lazy(
         Op::ArgReduce(ArgKind::Max, at as u8),

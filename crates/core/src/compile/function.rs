@@ -5,6 +5,7 @@ use super::explain::{Cause, Explanation, Miss, Stats};
 use super::trace::{capture, is_tracing, with_trace};
 use super::tree::Leaves;
 use super::{Options, ScalarMode, enabled};
+use crate::api::random;
 use crate::array::{Array, Avals, Inputs, Scalars, next_id};
 use crate::aval::Aval;
 use crate::error::Result;
@@ -12,7 +13,7 @@ use crate::lower::lower;
 use crate::number::Number;
 use crate::op::{CallOp, Callee, Op};
 use crate::scalar::{Scalar, ScalarTrace};
-use crate::{Dtype, api, err, runtime};
+use crate::{Dtype, err, runtime};
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -309,7 +310,7 @@ impl Function {
         let mut outs = captured.cells;
         outs.extend(scalar_outs.iter().map(|s| (s.clone(), None)));
         let program = scalars.program(&outs)?;
-        let out_avals: Avals = roots.iter().map(|r| r.aval().clone()).collect();
+        let out_avals = Avals::Shared(roots.iter().map(|r| r.aval().clone()).collect());
         let plan = lower(captured.graph, constants, &**runtime::backend()?, &self.name)?;
         let nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + 256;
         debug_assert_eq!(program.cells(), n_cells + scalar_outs.len());
@@ -356,17 +357,25 @@ impl Found {
     fn call(self, arrays: SmallVec<[Array; 8]>) -> Result<Outputs> {
         let v = &self.variant;
         let n_cells = self.cells.len() - v.scalars;
-        let scalars = self.cells[n_cells..].iter().map(|&n| n.into()).collect();
+        let mut scalars = SmallVec::new();
+        for &n in &self.cells[n_cells..] {
+            scalars.push(n.into());
+        }
         if v.avals.is_empty() {
             return Ok(Outputs { arrays: SmallVec::new(), scalars, payload: v.payload.clone() });
         }
-        let cells: Scalars = self.cells[..n_cells].iter().map(|&n| n.into()).collect();
+        let mut cells = Scalars::new();
+        for &n in &self.cells[..n_cells] {
+            cells.push(n.into());
+        }
         let mut inputs = Inputs::with_capacity(arrays.len() + v.random as usize);
-        inputs.extend(arrays);
+        for a in arrays {
+            inputs.push(a);
+        }
         let callee: Arc<dyn Callee> = v.plan.clone();
         let op = Op::Call(CallOp(callee));
         let arrays = if v.random {
-            api::random::with_state(|key| {
+            random::with_state(|key| {
                 inputs.push(key);
                 let mut outs = Array::lazy_many(op, inputs, cells, v.avals.clone());
                 let key = outs.pop().ok_or_else(|| err!(Internal, "[compile] the random key is missing"))?;

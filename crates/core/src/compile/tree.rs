@@ -62,11 +62,12 @@ impl OwnedToken {
         }
     }
 
-    pub(crate) fn get(&self) -> Token<'_> {
-        match self {
-            OwnedToken::Plain(t) => *t,
-            OwnedToken::Key(s) => Token::Key(s),
-            OwnedToken::Str(s) => Token::Str(s),
+    #[inline]
+    pub(crate) fn is(&self, t: &Token<'_>) -> bool {
+        match (self, t) {
+            (OwnedToken::Key(a), Token::Key(b)) | (OwnedToken::Str(a), Token::Str(b)) => **a == **b,
+            (OwnedToken::Plain(a), b) => a == b,
+            _ => false,
         }
     }
 }
@@ -270,7 +271,7 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7) 8;
 }
 
-/// Makes a struct a [`Tree`](crate::compile::Tree) by listing its fields.
+/// Makes a struct a [`crate::compile::Tree`] by listing its fields.
 ///
 /// ```
 /// use isopace_core::{Array, Scalar};

@@ -72,7 +72,8 @@ pub(super) fn tokens(source: &str) -> Vec<Token> {
             _ if c.is_ascii_digit() || (c == b'.' && at(i + 1).is_ascii_digit()) => {
                 let start = i;
                 while i < s.len() {
-                    let exponent = matches!(s[i], b'e' | b'E' | b'p' | b'P') && matches!(at(i + 1), b'+' | b'-');
+                    let exponent =
+                        matches!(s[i], b'e' | b'E' | b'p' | b'P') && matches!(at(i + 1), b'+' | b'-');
                     let hex = at(start) == b'0' && matches!(at(start + 1), b'x' | b'X');
                     if exponent && !(hex && matches!(s[i], b'e' | b'E')) {
                         i += 2;

@@ -9,7 +9,7 @@ mod signature;
 mod source;
 mod specialization;
 
-pub use signature::{Attribute, ATTRIBUTES, Dialect, KernelFunction, KernelText, Mode};
+pub use signature::{ATTRIBUTES, Attribute, Dialect, KernelFunction, KernelText, Mode};
 pub use source::ArgSlot;
 pub use specialization::{InputKind, KernelStats, Passing, Specialization, TemplateValue};
 

@@ -79,32 +79,156 @@ pub const ATTRIBUTES: [Attribute; 20] = [
 
 /// Words after which threads wait for each other.
 const COOPERATION: &[&str] = &[
-    "threadgroup_barrier", "simdgroup_barrier", "threadgroup",
-    "simd_active_threads_mask", "simd_all", "simd_and", "simd_any", "simd_ballot", "simd_broadcast",
-    "simd_broadcast_first", "simd_is_first", "simd_max", "simd_min", "simd_or",
-    "simd_prefix_exclusive_product", "simd_prefix_exclusive_sum", "simd_prefix_inclusive_product",
-    "simd_prefix_inclusive_sum", "simd_product", "simd_shuffle", "simd_shuffle_and_fill_down",
-    "simd_shuffle_and_fill_up", "simd_shuffle_down", "simd_shuffle_rotate_down",
-    "simd_shuffle_rotate_up", "simd_shuffle_up", "simd_shuffle_xor", "simd_sum", "simd_xor",
-    "quad_active_threads_mask", "quad_all", "quad_and", "quad_any", "quad_ballot", "quad_broadcast",
-    "quad_broadcast_first", "quad_is_first", "quad_max", "quad_min", "quad_or",
-    "quad_prefix_exclusive_product", "quad_prefix_exclusive_sum", "quad_prefix_inclusive_product",
-    "quad_prefix_inclusive_sum", "quad_product", "quad_shuffle", "quad_shuffle_and_fill_down",
-    "quad_shuffle_and_fill_up", "quad_shuffle_down", "quad_shuffle_rotate_down",
-    "quad_shuffle_rotate_up", "quad_shuffle_up", "quad_shuffle_xor", "quad_sum", "quad_xor",
+    "threadgroup_barrier",
+    "simdgroup_barrier",
+    "threadgroup",
+    "simd_active_threads_mask",
+    "simd_all",
+    "simd_and",
+    "simd_any",
+    "simd_ballot",
+    "simd_broadcast",
+    "simd_broadcast_first",
+    "simd_is_first",
+    "simd_max",
+    "simd_min",
+    "simd_or",
+    "simd_prefix_exclusive_product",
+    "simd_prefix_exclusive_sum",
+    "simd_prefix_inclusive_product",
+    "simd_prefix_inclusive_sum",
+    "simd_product",
+    "simd_shuffle",
+    "simd_shuffle_and_fill_down",
+    "simd_shuffle_and_fill_up",
+    "simd_shuffle_down",
+    "simd_shuffle_rotate_down",
+    "simd_shuffle_rotate_up",
+    "simd_shuffle_up",
+    "simd_shuffle_xor",
+    "simd_sum",
+    "simd_xor",
+    "quad_active_threads_mask",
+    "quad_all",
+    "quad_and",
+    "quad_any",
+    "quad_ballot",
+    "quad_broadcast",
+    "quad_broadcast_first",
+    "quad_is_first",
+    "quad_max",
+    "quad_min",
+    "quad_or",
+    "quad_prefix_exclusive_product",
+    "quad_prefix_exclusive_sum",
+    "quad_prefix_inclusive_product",
+    "quad_prefix_inclusive_sum",
+    "quad_product",
+    "quad_shuffle",
+    "quad_shuffle_and_fill_down",
+    "quad_shuffle_and_fill_up",
+    "quad_shuffle_down",
+    "quad_shuffle_rotate_down",
+    "quad_shuffle_rotate_up",
+    "quad_shuffle_up",
+    "quad_shuffle_xor",
+    "quad_sum",
+    "quad_xor",
 ];
 
 /// Words that no input, output or template argument may have as its name.
 const RESERVED: &[&str] = &[
-    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const",
-    "const_cast", "constexpr", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast",
-    "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline",
-    "int", "long", "mutable", "namespace", "new", "noexcept", "not", "nullptr", "operator", "or", "private",
-    "protected", "public", "register", "reinterpret_cast", "return", "short", "signed", "sizeof", "static",
-    "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true",
-    "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile",
-    "wchar_t", "while", "xor", "kernel", "device", "constant", "threadgroup", "thread", "half", "bfloat",
-    "uint", "uchar", "ushort", "ulong", "size_t", "metal", "INFINITY", "NAN", "main",
+    "alignas",
+    "alignof",
+    "and",
+    "asm",
+    "auto",
+    "bool",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "class",
+    "const",
+    "const_cast",
+    "constexpr",
+    "continue",
+    "decltype",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "dynamic_cast",
+    "else",
+    "enum",
+    "explicit",
+    "export",
+    "extern",
+    "false",
+    "float",
+    "for",
+    "friend",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "long",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "nullptr",
+    "operator",
+    "or",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "reinterpret_cast",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "static_assert",
+    "static_cast",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "thread_local",
+    "throw",
+    "true",
+    "try",
+    "typedef",
+    "typeid",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "wchar_t",
+    "while",
+    "xor",
+    "kernel",
+    "device",
+    "constant",
+    "threadgroup",
+    "thread",
+    "half",
+    "bfloat",
+    "uint",
+    "uchar",
+    "ushort",
+    "ulong",
+    "size_t",
+    "metal",
+    "INFINITY",
+    "NAN",
+    "main",
 ];
 
 /// The parts that a kernel function is made of, as the user gives them.
@@ -166,7 +290,7 @@ pub(super) struct Input {
 #[derive(Debug)]
 pub struct KernelFunction {
     pub(super) name: Arc<str>,
-    pub(super) inputs: Box<[Input]>,
+    pub(super) inputs: Arc<[Input]>,
     pub(super) outputs: Box<[Box<str>]>,
     pub(super) body: Box<str>,
     pub(super) header: Box<str>,
@@ -176,7 +300,7 @@ pub struct KernelFunction {
     pub(super) attributes: u32,
     pub(super) mode: Mode,
     pub(super) cache: Mutex<Cache>,
-    ensure_row_contiguous: bool,
+    pub(super) ensure_row_contiguous: bool,
 }
 
 impl KernelFunction {
@@ -199,7 +323,10 @@ impl KernelFunction {
     /// mutable input; for a kernel without outputs (mutable inputs count); for a zero bound.
     pub fn new(text: &KernelText<'_>) -> Result<KernelFunction> {
         let (maker, name) = (text.dialect.maker(), text.name);
-        if name.is_empty() || name.len() > 256 || !name.bytes().all(|c| c == b'_' || c.is_ascii_alphanumeric()) {
+        if name.is_empty()
+            || name.len() > 256
+            || !name.bytes().all(|c| c == b'_' || c.is_ascii_alphanumeric())
+        {
             bail!(Kernel, "[{maker} {name:?}] the name must be 1 to 256 letters, digits and '_'");
         }
         if text.output_names.is_empty() && text.mutable_inputs.is_empty() {
@@ -225,7 +352,10 @@ impl KernelFunction {
         for (i, n) in text.mutable_inputs.iter().enumerate() {
             if !text.input_names.contains(n) || text.mutable_inputs[..i].contains(n) {
                 let inputs = text.input_names;
-                bail!(Kernel, "[{maker} {name}] mutable input {n:?} must be one of the inputs {inputs:?}, once");
+                bail!(
+                    Kernel,
+                    "[{maker} {name}] mutable input {n:?} must be one of the inputs {inputs:?}, once"
+                );
             }
         }
         let body = lexer::tokens(text.source);
@@ -321,18 +451,16 @@ impl KernelFunction {
     pub fn stats(&self) -> KernelStats {
         self.cache.lock().stats()
     }
-
-    /// Counts a module built for one of this function's specializations.
-    pub fn note_module_built(&self) {
-        self.cache.lock().note_module_built();
-    }
 }
 
 /// Refuses a name that could not be a parameter of the generated function.
 pub(super) fn check_name(dialect: Dialect, kernel: &str, kind: &str, name: &str) -> Result<()> {
     let maker = dialect.maker();
     if !lexer::is_identifier(name) || name.len() > 256 {
-        bail!(Kernel, "[{maker} {kernel}] {kind} name {name:?} is not an identifier (letters, digits and '_', no digit first)");
+        bail!(
+            Kernel,
+            "[{maker} {kernel}] {kind} name {name:?} is not an identifier (letters, digits and '_', no digit first)"
+        );
     }
     let vocabulary = RESERVED.contains(&name)
         || ATTRIBUTES.iter().any(|a| a.name == name)

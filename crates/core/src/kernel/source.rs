@@ -94,14 +94,24 @@ fn parameters(f: &KernelFunction, inputs: &[InputKind], outputs: &[Dtype]) -> (V
         let (name, ty, i) = (&input.name, type_name(kind.dtype, f.dialect), i as u16);
         let slot = ArgSlot::Input(i);
         match kind.passing {
-            Passing::Scalar if metal => push(slot, format!("const constant {ty}& {name}"), format!("const {ty}"), true),
-            Passing::Scalar | Passing::Constant => {
-                push(slot, format!("const {constant}{ty}* ISOPACE_RESTRICT {name}"), format!("const {ty}*"), false)
+            Passing::Scalar if metal => {
+                push(slot, format!("const constant {ty}& {name}"), format!("const {ty}"), true)
             }
-            Passing::Device => {
-                push(slot, format!("const {device}{ty}* ISOPACE_RESTRICT {name}"), format!("const {ty}*"), false)
+            Passing::Scalar | Passing::Constant => push(
+                slot,
+                format!("const {constant}{ty}* ISOPACE_RESTRICT {name}"),
+                format!("const {ty}*"),
+                false,
+            ),
+            Passing::Device => push(
+                slot,
+                format!("const {device}{ty}* ISOPACE_RESTRICT {name}"),
+                format!("const {ty}*"),
+                false,
+            ),
+            Passing::Mutable => {
+                push(slot, format!("{device}{ty}* ISOPACE_RESTRICT {name}"), format!("{ty}*"), false)
             }
-            Passing::Mutable => push(slot, format!("{device}{ty}* ISOPACE_RESTRICT {name}"), format!("{ty}*"), false),
         }
         if input.mentions.shape {
             let declaration = format!("const {constant}int* ISOPACE_RESTRICT {name}_shape");
@@ -118,7 +128,11 @@ fn parameters(f: &KernelFunction, inputs: &[InputKind], outputs: &[Dtype]) -> (V
     }
     for (i, (name, &dtype)) in f.outputs.iter().zip(outputs).enumerate() {
         let ty = type_name(dtype, f.dialect);
-        let ty = if f.atomic_outputs { format!("{}<{ty}>", if metal { "atomic" } else { "isopace_atomic" }) } else { ty.into() };
+        let ty = if f.atomic_outputs {
+            format!("{}<{ty}>", if metal { "atomic" } else { "isopace_atomic" })
+        } else {
+            ty.into()
+        };
         let declaration = format!("{device}{ty}* ISOPACE_RESTRICT {name}");
         push(ArgSlot::Output(i as u16), declaration, format!("{ty}*"), false);
     }
@@ -142,17 +156,18 @@ pub(super) fn generate<S: AsRef<str>>(
     let name = &f.name;
     let mut t = String::with_capacity(f.body.len() + f.header.len() + 2048);
     if !f.header.is_empty() {
-        let _ = writeln!(t, "#line 1 \"{name} (header)\"\n{}", user(&f.header));
+        let _ = writeln!(t, "#line 1 \"{name} (header)\"\n{}\n", user(&f.header));
     }
     let _ = writeln!(t, "#line 1 \"isopace generated\"");
     if !template.is_empty() {
-        let list: Vec<_> = template.iter().map(|(n, v)| format!("{} {}", template_type(*v), n.as_ref())).collect();
+        let list: Vec<_> =
+            template.iter().map(|(n, v)| format!("{} {}", template_type(*v), n.as_ref())).collect();
         let _ = writeln!(t, "template <{}>", list.join(", "));
     }
     let mut lines: Vec<_> = params.iter().map(|p| format!("    {}", p.declaration)).collect();
     lines.extend(attributes.iter().map(|a| format!("    {} {}", a.ty, a.name)));
     let _ = writeln!(t, "ISOPACE_BODY void isopace_body(\n{}) {{", lines.join(",\n"));
-    let _ = writeln!(t, "#line 1 \"{name}\"\n{}\n#line 100 \"isopace generated\"\n}}", user(&f.body));
+    let _ = writeln!(t, "#line 1 \"{name}\"\n{}\n\n#line 100 \"isopace generated\"\n}}", user(&f.body));
 
     t.push_str("struct isopace_call {\n");
     for (i, p) in params.iter().enumerate() {
@@ -162,7 +177,11 @@ pub(super) fn generate<S: AsRef<str>>(
         .iter()
         .enumerate()
         .map(|(i, p)| {
-            if p.by_value { format!("a{i}(*({}*)a[{i}])", p.held) } else { format!("a{i}(({})a[{i}])", p.held) }
+            if p.by_value {
+                format!("a{i}(*({}*)a[{i}])", p.held)
+            } else {
+                format!("a{i}(({})a[{i}])", p.held)
+            }
         })
         .collect();
     let colon = if init.is_empty() { "" } else { " : " };
@@ -173,7 +192,11 @@ pub(super) fn generate<S: AsRef<str>>(
         .collect();
     let values: Vec<_> = template.iter().map(|(_, v)| template_text(*v, f.dialect)).collect();
     let values = if values.is_empty() { String::new() } else { format!("<{}>", values.join(", ")) };
-    let _ = writeln!(t, "  ISOPACE_INIT void operator()(ISOPACE_THREAD t) const {{ isopace_body{values}({}); }}\n}};", call.join(", "));
+    let _ = writeln!(
+        t,
+        "  ISOPACE_INIT void operator()(ISOPACE_THREAD t) const {{ isopace_body{values}({}); }}\n}};",
+        call.join(", ")
+    );
     let mode = match f.mode {
         Mode::Flat => "FLAT",
         Mode::Grouped => "GROUPED",
@@ -193,11 +216,15 @@ fn translate(text: &str) -> String {
         let word = token.text(text);
         let (upto, insert, skip_to) = match token.kind {
             Kind::Number if is_plain_float(word) => (token.end, "f", token.end),
-            Kind::Word if word == "constant" && !const_nearby(text, &tokens, i) => (token.start, "const", token.end),
+            Kind::Word if word == "constant" && !const_nearby(text, &tokens, i) => {
+                (token.start, "const", token.end)
+            }
             Kind::Word if word == "threadgroup" && declares(text, &tokens, i) => {
                 (token.start, "ISOPACE_SHARED", token.end)
             }
-            Kind::Word if word == "include" && provided(text, &tokens, i) => (tokens[i - 1].start, "//", tokens[i - 1].start),
+            Kind::Word if word == "include" && provided(text, &tokens, i) => {
+                (tokens[i - 1].start, "//", tokens[i - 1].start)
+            }
             _ => continue,
         };
         out.push_str(&text[copied..upto]);
@@ -211,11 +238,7 @@ fn translate(text: &str) -> String {
 /// True for a floating literal without a suffix, which is a double in C++ and a float in Metal.
 fn is_plain_float(number: &str) -> bool {
     let hex = number.starts_with("0x") || number.starts_with("0X");
-    let floating = if hex {
-        number.contains(['p', 'P'])
-    } else {
-        number.contains(['.', 'e', 'E'])
-    };
+    let floating = if hex { number.contains(['p', 'P']) } else { number.contains(['.', 'e', 'E']) };
     floating && number.ends_with(|c: char| c.is_ascii_digit() || c == '.')
 }
 
@@ -242,7 +265,9 @@ fn const_nearby(text: &str, tokens: &[Token], i: usize) -> bool {
 fn declares(text: &str, tokens: &[Token], i: usize) -> bool {
     let specifier = |t: &Token| matches!(t.text(text), "volatile" | "static");
     let before = tokens[..i].iter().rev().find(|t| !specifier(t));
-    let starts = before.is_none_or(|t| t.kind == Kind::DirectiveEnd || is_punct(t, b";{}:") || closes_alignas(text, tokens, i));
+    let starts = before.is_none_or(|t| {
+        t.kind == Kind::DirectiveEnd || is_punct(t, b";{}:") || closes_alignas(text, tokens, i)
+    });
     if !starts {
         return false;
     }
@@ -277,21 +302,29 @@ mod tests {
 
     #[test]
     fn literals_become_float() {
-        assert_eq!(translate("x * 0.5 + 1e-5 - .5 + 1.f + 2.0h + 3 + 0x1p3 + 0xe"), "x * 0.5f + 1e-5f - .5f + 1.f + 2.0h + 3 + 0x1p3f + 0xe");
+        assert_eq!(
+            translate("x * 0.5 + 1e-5 - .5 + 1.f + 2.0h + 3 + 0x1p3 + 0xe"),
+            "x * 0.5f + 1e-5f - .5f + 1.f + 2.0h + 3 + 0x1p3f + 0xe"
+        );
         assert_eq!(translate("v1.x2 // 0.5\n\"0.5\""), "v1.x2 // 0.5\n\"0.5\"");
     }
 
     #[test]
     fn provided_headers_are_left_out() {
-        let text = "#include <metal_stdlib>\n # include \"mlx/backend/metal/kernels/utils.h\"\n#include <x.h>";
-        let want = "//#include <metal_stdlib>\n //# include \"mlx/backend/metal/kernels/utils.h\"\n#include <x.h>";
+        let text =
+            "#include <metal_stdlib>\n # include \"mlx/backend/metal/kernels/utils.h\"\n#include <x.h>";
+        let want =
+            "//#include <metal_stdlib>\n //# include \"mlx/backend/metal/kernels/utils.h\"\n#include <x.h>";
         assert_eq!(translate(text), want);
     }
 
     #[test]
     fn constant_means_const_once() {
         assert_eq!(translate("constant int N = 4;"), "const int N = 4;");
-        assert_eq!(translate("f(constant T* p, const constant int& q)"), "f(const T* p, const constant int& q)");
+        assert_eq!(
+            translate("f(constant T* p, const constant int& q)"),
+            "f(const T* p, const constant int& q)"
+        );
         assert_eq!(translate("constant const int* s"), "constant const int* s");
     }
 
@@ -311,6 +344,82 @@ mod tests {
             ("(threadgroup float*)p", false),
         ] {
             assert_eq!(translate(text).contains("ISOPACE_SHARED"), shared, "{text}");
+        }
+    }
+
+    #[test]
+    fn any_text_is_taken_and_keeps_its_lines() {
+        let parts = [
+            "threadgroup",
+            "constant",
+            "const",
+            "#",
+            "include",
+            "<metal",
+            "\"",
+            "'",
+            "/*",
+            "*/",
+            "//",
+            "\\",
+            "\n",
+            "1.",
+            "1e",
+            "0x",
+            ".5",
+            "é",
+            "日",
+            "(",
+            ")",
+            "<",
+            ">",
+            ";",
+            "{",
+            "}",
+            "*",
+            "&",
+            ",",
+            "alignas",
+            " ",
+            "[",
+            "\r\n",
+            "\0",
+        ];
+        let mut state = 1u64;
+        for _ in 0..20_000 {
+            let mut text = String::new();
+            for _ in 0..12 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                text.push_str(parts[(state >> 33) as usize % parts.len()]);
+            }
+            assert_eq!(translate(&text).matches('\n').count(), text.matches('\n').count(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_cuda_body_is_left_as_it_is() {
+        use super::super::{Dialect, InputKind, KernelFunction, KernelText, TemplateValue};
+        use crate::Dtype;
+        let k = KernelFunction::new(&KernelText {
+            name: "c",
+            input_names: &["a", "s"],
+            output_names: &["out"],
+            source: "auto i = threadIdx.x; out[i] = a[i] * 0.5 + s[0] + N + a_ndim;",
+            dialect: Dialect::Cuda,
+            ..Default::default()
+        })
+        .unwrap();
+        let kinds = [InputKind::of(Dtype::BF16, 1, 100, false), InputKind::of(Dtype::F32, 0, 1, false)];
+        let spec = k.specialize(&[("N", TemplateValue::Int(-2))], &kinds, &[Dtype::F16]).unwrap();
+        for part in [
+            "const __nv_bfloat16* ISOPACE_RESTRICT a,",
+            "const int& a_ndim,",
+            "const float* ISOPACE_RESTRICT s,",
+            "__half* ISOPACE_RESTRICT out)",
+            "a[i] * 0.5 + s[0]",
+            "isopace_body<(-2)>(",
+        ] {
+            assert!(spec.source.contains(part), "{part} in\n{}", spec.source);
         }
     }
 }

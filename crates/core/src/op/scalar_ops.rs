@@ -348,11 +348,32 @@ pub fn wrap(x: i128, d: Dtype) -> i128 {
 /// Rounds to a floating dtype, ties to even.
 pub fn round(x: f64, d: Dtype) -> f64 {
     match d {
-        Dtype::F16 => half::f16::from_f64(x).to_f64(),
-        Dtype::BF16 => half::bf16::from_f64(x).to_f64(),
+        Dtype::F16 => to_f16(x).to_f64(),
+        Dtype::BF16 => to_bf16(x).to_f64(),
         Dtype::F32 => x as f32 as f64,
         _ => x,
     }
+}
+
+/// Rounds to float16. (`half::f16::from_f64` looks at the upper 32 bits alone, so it takes what is just past a tie for one.)
+pub fn to_f16(x: f64) -> half::f16 {
+    half::f16::from_f32(to_odd(x))
+}
+
+/// Rounds to bfloat16; see [`to_f16`].
+pub fn to_bf16(x: f64) -> half::bf16 {
+    half::bf16::from_f32(to_odd(x))
+}
+
+/// A float32 from which rounding to 16 bits gives what rounding `x` itself gives: truncated, with the
+/// last bit set where that lost something.
+fn to_odd(x: f64) -> f32 {
+    let f = x as f32;
+    if f as f64 == x || x.is_nan() {
+        return f;
+    }
+    let outward = (f as f64).abs() > x.abs();
+    f32::from_bits((f.to_bits() - outward as u32) | 1)
 }
 
 /// Rounds both parts to float32.
@@ -394,6 +415,32 @@ mod tests {
         assert_eq!(log_f32(0.0), f32::NEG_INFINITY);
         assert_eq!(log_f32(f32::INFINITY), f32::INFINITY);
         assert!(log_f32(-1.0).is_nan() && log_f32(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn sixteen_bits_are_rounded_once() {
+        let bf16 = |x| round(x, Dtype::BF16);
+        let (up, step) = (1.0 + 1.0 / 128.0, 1.0 / 128.0);
+        for tiny in [2f64.powi(-23), 2f64.powi(-30), 2f64.powi(-45)] {
+            assert_eq!(bf16(1.0 + step / 2.0 + tiny), up);
+            assert_eq!(bf16(1.0 + step / 2.0 - tiny), 1.0);
+            assert_eq!(bf16(-1.0 - step / 2.0 - tiny), -up);
+            assert_eq!(round(1.0 + 2f64.powi(-11) + tiny, Dtype::F16), 1.0 + 2f64.powi(-10));
+            assert_eq!(round(1.0 + 2f64.powi(-11) - tiny, Dtype::F16), 1.0);
+        }
+        assert_eq!(bf16(1.0 + step / 2.0), 1.0);
+        assert_eq!(bf16(1.0 + step * 1.5), 1.0 + step * 2.0);
+        for d in [Dtype::F16, Dtype::BF16] {
+            assert_eq!(
+                [1e300, -1e300, 1e-300, 0.0].map(|x| round(x, d)),
+                [f64::INFINITY, f64::NEG_INFINITY, 0.0, 0.0]
+            );
+            assert!(round(-1e-300, d).is_sign_negative() && round(f64::NAN, d).is_nan());
+        }
+        assert_eq!(round(65519.999, Dtype::F16), 65504.0);
+        assert_eq!(round(65520.0, Dtype::F16), f64::INFINITY);
+        assert_eq!(round(2f64.powi(-25) * 1.0000001, Dtype::F16), 2f64.powi(-24));
+        assert_eq!(round(2f64.powi(-25), Dtype::F16), 0.0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The reference interpreter: what every op means, written for clarity. Other backends are tested
 //! against it. A step reads its inputs, through whatever layout they have, into row-major
-//! [`tensor::Tensor`]s of wide numbers, computes, and rounds or wraps once to the dtype of the result.
+//! tensors of wide numbers, computes, and rounds or wraps once to the dtype of the result.
 
 mod blocks;
 mod codes;

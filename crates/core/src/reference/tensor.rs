@@ -3,7 +3,7 @@
 use crate::aval::Aval;
 use crate::layout::Layout;
 use crate::number::Number;
-use crate::op::scalar_ops::{round, round_complex, wrap};
+use crate::op::scalar_ops::{round, round_complex, to_bf16, to_f16, wrap};
 use crate::shape::Shape;
 use crate::{Complex, Dtype, Result, bail};
 use half::{bf16, f16};
@@ -124,8 +124,8 @@ impl Tensor {
             (Data::Int(v), Dtype::I32) => put!(v, x => x as i32),
             (Data::Int(v), Dtype::U64) => put!(v, x => x as u64),
             (Data::Int(v), _) => put!(v, x => x as i64),
-            (Data::Float(v), Dtype::F16) => put!(v, x => f16::from_f64(x)),
-            (Data::Float(v), Dtype::BF16) => put!(v, x => bf16::from_f64(x)),
+            (Data::Float(v), Dtype::F16) => put!(v, x => to_f16(x)),
+            (Data::Float(v), Dtype::BF16) => put!(v, x => to_bf16(x)),
             (Data::Float(v), Dtype::F32) => put!(v, x => x as f32),
             (Data::Float(v), _) => put!(v, x => x),
             (Data::Complex(v), _) => v

@@ -64,7 +64,14 @@ impl<'a> Flatten<'a, '_> {
         Ok(())
     }
 
-    fn open(&mut self, x: &Bound<'_, PyAny>, c: Container, n: usize, at: &At<'_>, exact: bool) -> PyResult<()> {
+    fn open(
+        &mut self,
+        x: &Bound<'_, PyAny>,
+        c: Container,
+        n: usize,
+        at: &At<'_>,
+        exact: bool,
+    ) -> PyResult<()> {
         if at.depth() > MAX_DEPTH {
             return Err(value_error(format!("[compile] an argument is nested more than {MAX_DEPTH} deep")));
         }
@@ -87,7 +94,10 @@ impl<'a> Flatten<'a, '_> {
                 self.texts.text(&name)?
             }
             Err(_) => {
-                return Err(value_error(format!("[compile] a key of {at} is {}; accepted: str, int", k.get_type())));
+                return Err(value_error(format!(
+                    "[compile] a key of {at} is {}; accepted: str, int",
+                    k.get_type()
+                )));
             }
         };
         self.leaves.key(text);
@@ -97,7 +107,9 @@ impl<'a> Flatten<'a, '_> {
     /// Captured state: arrays and numbers count, whatever is not a value is passed over.
     pub(super) fn state(&mut self, x: &Bound<'_, PyAny>, found: &mut Found, depth: usize) -> PyResult<()> {
         if depth > MAX_DEPTH {
-            return Err(value_error(format!("[compile] captured state is nested more than {MAX_DEPTH} deep")));
+            return Err(value_error(format!(
+                "[compile] captured state is nested more than {MAX_DEPTH} deep"
+            )));
         }
         if let Ok(a) = x.cast::<PyArray>() {
             self.leaves.array(a.get().array(x.py()));
@@ -234,7 +246,9 @@ impl Rebuild<'_> {
         if x.cast::<PyArray>().is_ok() {
             return Ok(Bound::new(py, PyArray::new(self.array()?))?.into_any());
         }
-        if x.is_exact_instance_of::<PyInt>() || (x.is_instance_of::<PyFloat>() && x.cast::<StandIn>().is_err()) {
+        if x.is_exact_instance_of::<PyInt>()
+            || (x.is_instance_of::<PyFloat>() && x.cast::<StandIn>().is_err())
+        {
             return self.number(x);
         }
         if let Ok(t) = x.cast::<PyTuple>() {

@@ -18,7 +18,12 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use results::{Collect, Fill, Payload, Snapshot};
 use std::sync::Arc;
 
-pyo3::create_exception!(isopace, RecompileWarning, PyUserWarning, "A compiled function is traced again and again.");
+pyo3::create_exception!(
+    isopace,
+    RecompileWarning,
+    PyUserWarning,
+    "A compiled function is traced again and again."
+);
 
 /// Deeper arguments than this are refused: a list may hold itself.
 const MAX_DEPTH: usize = 200;
@@ -63,7 +68,8 @@ impl Tracing<'_> {
         for state in [self.inputs, self.outputs].into_iter().flatten() {
             before.take(state.bind(py), 0)?;
         }
-        let pairs = self.found.arrays.iter().map(|h| Ok((h.get(), leaves.array()?))).collect::<PyResult<Vec<_>>>()?;
+        let pairs =
+            self.found.arrays.iter().map(|h| Ok((h.get(), leaves.array()?))).collect::<PyResult<Vec<_>>>()?;
         let layer = Layer::push(pairs.into_iter());
         let ran = self.body(py, &mut leaves, &args, kwargs.as_ref());
         drop(layer);
@@ -192,9 +198,7 @@ impl Compiled {
             }
             return Ok(pyo3::types::PyCFunction::new_closure(py, None, None, {
                 let names = names.unbind();
-                move |args: &Bound<'_, PyTuple>, _kw: Option<&Bound<'_, PyDict>>| {
-                    names.clone_ref(args.py())
-                }
+                move |args: &Bound<'_, PyTuple>, _kw: Option<&Bound<'_, PyDict>>| names.clone_ref(args.py())
             })?
             .into_any()
             .unbind());
@@ -292,7 +296,7 @@ impl Compiled {
         let mut fill = Fill { arrays: arrays.into_iter(), scalars: scalars.into_iter() };
         let result = fill.value(py, &payload.result)?;
         if let (Some(t), Some(place)) = (&payload.state, &self.outputs) {
-            fill.into_place(place.bind(py), t)?;
+            fill.write_back(place.bind(py), t)?;
         }
         Ok(result)
     }
@@ -342,7 +346,8 @@ fn compile_(
         Some(n) => n.to_string(),
         None => fun.get_type().name()?.to_string(),
     };
-    let options = Options { scalars: mode, max_variants, max_static_entries, max_bytes, ..Options::default() };
+    let options =
+        Options { scalars: mode, max_variants, max_static_entries, max_bytes, ..Options::default() };
     let kept = |x: Option<&Bound<'_, PyAny>>| {
         x.filter(|x| !x.is_none() && x.cast::<RandomState>().is_err()).map(|x| x.clone().unbind())
     };

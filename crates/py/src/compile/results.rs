@@ -119,7 +119,7 @@ impl Fill {
     }
 
     /// Writes captured outputs back into their containers.
-    pub(super) fn into_place(&mut self, place: &Bound<'_, PyAny>, t: &Template) -> PyResult<()> {
+    pub(super) fn write_back(&mut self, place: &Bound<'_, PyAny>, t: &Template) -> PyResult<()> {
         let py = place.py();
         match t {
             Template::Array => {
@@ -129,10 +129,10 @@ impl Fill {
                 }
             }
             Template::List(items) => {
-                let Ok(l) = place.cast::<PyList>() else { return Ok(drop(self.value(py, t)?)) };
+                let Ok(l) = place.cast::<PyList>() else { return self.value(py, t).map(drop) };
                 for (i, t) in items.iter().enumerate() {
                     if i < l.len() && self.descends(&l.get_item(i)?, t) {
-                        self.into_place(&l.get_item(i)?, t)?;
+                        self.write_back(&l.get_item(i)?, t)?;
                     } else if i < l.len() {
                         l.set_item(i, self.value(py, t)?)?;
                     } else {
@@ -142,18 +142,18 @@ impl Fill {
                 l.del_slice(items.len(), l.len())?;
             }
             Template::Dict(items, _) => {
-                let Ok(d) = place.cast::<PyDict>() else { return Ok(drop(self.value(py, t)?)) };
+                let Ok(d) = place.cast::<PyDict>() else { return self.value(py, t).map(drop) };
                 for (k, t) in items {
                     match d.get_item(k)? {
-                        Some(old) if self.descends(&old, t) => self.into_place(&old, t)?,
+                        Some(old) if self.descends(&old, t) => self.write_back(&old, t)?,
                         _ => d.set_item(k, self.value(py, t)?)?,
                     }
                 }
             }
             Template::Tuple(items, _) => {
-                let Ok(tuple) = place.cast::<PyTuple>() else { return Ok(drop(self.value(py, t)?)) };
+                let Ok(tuple) = place.cast::<PyTuple>() else { return self.value(py, t).map(drop) };
                 for (x, t) in tuple.iter().zip(items) {
-                    self.into_place(&x, t)?;
+                    self.write_back(&x, t)?;
                 }
             }
             Template::Number | Template::Object(_) => drop(self.value(py, t)?),

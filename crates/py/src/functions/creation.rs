@@ -142,7 +142,8 @@ fn linspace(
 ) -> Result1 {
     let _ = stream;
     let n = num.unwrap_or(Int(50)).0;
-    let n = usize::try_from(n).map_err(|_| value_error(format!("[linspace] {n} numbers; accepted: 0 and more")))?;
+    let n = usize::try_from(n)
+        .map_err(|_| value_error(format!("[linspace] {n} numbers; accepted: 0 and more")))?;
     wrap(api::linspace(start.0, stop.0, n, endpoint, dtype.unwrap_or(F32).0))
 }
 
@@ -290,7 +291,10 @@ fn from_dlpack(x: &Bound<'_, PyAny>, copy: Option<bool>) -> Result1 {
 /// The dtype that arrays and dtypes give together.
 #[pyfunction]
 #[pyo3(signature = (*arrays_and_dtypes))]
-fn result_type(py: Python<'_>, arrays_and_dtypes: &Bound<'_, PyTuple>) -> PyResult<Py<crate::dtype::PyDtype>> {
+fn result_type(
+    py: Python<'_>,
+    arrays_and_dtypes: &Bound<'_, PyTuple>,
+) -> PyResult<Py<crate::dtype::PyDtype>> {
     let mut out: Option<Dtype> = None;
     let mut weak: Vec<Scalar> = Vec::new();
     for x in arrays_and_dtypes.iter() {
@@ -299,7 +303,9 @@ fn result_type(py: Python<'_>, arrays_and_dtypes: &Bound<'_, PyTuple>) -> PyResu
         } else if let Ok(a) = x.extract::<Arr>() {
             a.0.dtype()
         } else {
-            weak.push(x.extract::<Num>().map_err(|_| value_error("[result_type] accepted: arrays and dtypes"))?.0);
+            weak.push(
+                x.extract::<Num>().map_err(|_| value_error("[result_type] accepted: arrays and dtypes"))?.0,
+            );
             continue;
         };
         out = Some(out.map_or(d, |o| o.promote(d)));

@@ -89,7 +89,10 @@ fn widths(a: &Array, x: &Bound<'_, PyAny>) -> PyResult<Vec<(i64, i64)>> {
         return match &items[..] {
             [w] => Ok(vec![(convert::int(w)?, convert::int(w)?); n]),
             [lo, hi] => Ok(vec![(convert::int(lo)?, convert::int(hi)?); n]),
-            _ => Err(value_error(format!("[pad] {} widths; accepted: one, two, or a pair for each axis", items.len()))),
+            _ => Err(value_error(format!(
+                "[pad] {} widths; accepted: one, two, or a pair for each axis",
+                items.len()
+            ))),
         };
     }
     let pairs = items

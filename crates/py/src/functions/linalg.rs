@@ -264,20 +264,28 @@ fn conv_general(
     let _ = stream;
     let (low, high) = match padding {
         None => (vec![0], vec![0]),
-        Some(p) if p.is_instance_of::<PyTuple>() && p.len()? == 2 && !p.get_item(0)?.is_instance_of::<PyInt>() => {
+        Some(p)
+            if p.is_instance_of::<PyTuple>()
+                && p.len()? == 2
+                && !p.get_item(0)?.is_instance_of::<PyInt>() =>
+        {
             (convert::ints(&p.get_item(0)?)?.to_vec(), convert::ints(&p.get_item(1)?)?.to_vec())
         }
         Some(p) => (convert::ints(p)?.to_vec(), convert::ints(p)?.to_vec()),
     };
-    wrap(api::conv_general(&input.0, &weight.0, &ConvOptions {
-        stride: list(stride, 1),
-        pad_low: low,
-        pad_high: high,
-        dilation: list(kernel_dilation, 1),
-        input_dilation: list(input_dilation, 1),
-        groups: groups.0,
-        flip,
-    }))
+    wrap(api::conv_general(
+        &input.0,
+        &weight.0,
+        &ConvOptions {
+            stride: list(stride, 1),
+            pad_low: low,
+            pad_high: high,
+            dilation: list(kernel_dilation, 1),
+            input_dilation: list(input_dilation, 1),
+            groups: groups.0,
+            flip,
+        },
+    ))
 }
 
 /// The inverse of square matrices.
@@ -316,7 +324,9 @@ fn norm(
                 "nuc" => NormOrder::Nuclear,
                 "inf" => NormOrder::P(f64::INFINITY),
                 "-inf" => NormOrder::P(f64::NEG_INFINITY),
-                other => return Err(value_error(format!("[norm] order {other:?}; accepted: \"fro\", \"nuc\"")))
+                other => {
+                    return Err(value_error(format!("[norm] order {other:?}; accepted: \"fro\", \"nuc\"")));
+                }
             },
             Err(_) => NormOrder::P(o.extract::<f64>()?),
         },

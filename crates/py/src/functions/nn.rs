@@ -80,14 +80,18 @@ fn scaled_dot_product_attention(
         Some(m) if m.is_none() => Mask::None,
         Some(m) => match m.cast::<PyString>() {
             Ok(s) if s.to_str()? == "causal" => Mask::Causal,
-            Ok(s) => return Err(value_error(format!("[scaled_dot_product_attention] mask {s:?}; accepted: \"causal\""))),
+            Ok(s) => {
+                return Err(value_error(format!(
+                    "[scaled_dot_product_attention] mask {s:?}; accepted: \"causal\""
+                )));
+            }
             Err(_) => Mask::Array(m.extract::<Arr>()?.0),
         },
     };
     wrap(api::scaled_dot_product_attention(&q.0, &k.0, &v.0, scale.0, mask, get(&sinks)))
 }
 
-/// logsumexp(logits) - logits[target] over the last axis.
+/// `logsumexp(logits) - logits[target]` over the last axis.
 #[pyfunction]
 #[pyo3(signature = (logits, targets, *, stream = None))]
 fn cross_entropy(logits: Arr, targets: Arr, stream: Stream) -> Result1 {

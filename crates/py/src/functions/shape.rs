@@ -27,7 +27,8 @@ pub(crate) fn spread(args: &Bound<'_, PyTuple>) -> PyResult<Dims<i64>> {
 pub(crate) fn split_parts(a: &Array, how: &Bound<'_, PyAny>, axis: i64) -> PyResult<Vec<PyArray>> {
     let parts = if how.is_instance_of::<PyInt>() {
         let n = convert::int(how)?;
-        let n = usize::try_from(n).map_err(|_| value_error(format!("[split] {n} parts; accepted: 1 and more")))?;
+        let n = usize::try_from(n)
+            .map_err(|_| value_error(format!("[split] {n} parts; accepted: 1 and more")))?;
         a.split(n, axis)
     } else {
         a.split_at(&convert::ints(how)?, axis)
@@ -233,7 +234,10 @@ fn take(a: Arr, indices: &Bound<'_, PyAny>, axis: Option<Int>, stream: Stream) -
     }
     match convert::scalar(indices)? {
         Some(i) => wrap(a.0.take_at(&i, axis)),
-        None => Err(type_error(format!("[take] indices: expected an int or an array, got {}", indices.get_type()))),
+        None => Err(type_error(format!(
+            "[take] indices: expected an int or an array, got {}",
+            indices.get_type()
+        ))),
     }
 }
 

@@ -265,3 +265,81 @@ fn the_state_is_split_the_same_way_in_every_form() {
     assert_eq!(drawn(), by_words[1]);
     assert_eq!(words(0x0123_4567_89ab_cdef), [0x0123_4567, 0x89ab_cdef]);
 }
+
+fn fnv(a: &Array) -> u64 {
+    let bytes = a.to_bytes().unwrap();
+    bytes.into_iter().fold(0xcbf29ce484222325, |h, b| (h ^ b as u64).wrapping_mul(0x100000001b3))
+}
+
+/// Hashes of 4,001 numbers a function, as MLX 0.32.4 draws them with key 5.
+#[test]
+fn long_draws_are_the_peers_too() {
+    reference::init();
+    let k = key(5).unwrap();
+    let (n, with) = ([4001], Some(&k));
+    let want = [
+        (
+            Dtype::F32,
+            [
+                0x184f4a9178b44b67,
+                0x0bded474310cf708,
+                0x1c35095fc49abe6a,
+                0x81d76c22f528e01f,
+                0x4f31b550eba3154c,
+            ],
+        ),
+        (
+            Dtype::F16,
+            [
+                0x7b93ea6ecec51059,
+                0x1ca351b2a0db65ff,
+                0x58e06e63559358b7,
+                0x968420ddec70292b,
+                0x13ec47affa657911,
+            ],
+        ),
+        (
+            Dtype::BF16,
+            [
+                0x784dd5378bca4c8f,
+                0x5b40bad25580e4b9,
+                0x7f966b79332d7592,
+                0xa59f2873461992c4,
+                0xc0c46737bc80da0a,
+            ],
+        ),
+    ];
+    for (d, want) in want {
+        let (loc, scale) = (|| Some(0.3.into()), || Some(1.7.into()));
+        let got = [
+            uniform(-1.5, 2.5, n, d, with),
+            normal(n, d, loc(), scale(), with),
+            gumbel(n, d, with),
+            laplace(n, d, loc(), scale(), with),
+            truncated_normal(-0.7, 2.1, n, d, with),
+        ];
+        assert_eq!(got.map(|a| fnv(&a.unwrap())), want, "{d}");
+    }
+    let logits = range([5, 100], Dtype::F32).multiply(0.01).unwrap();
+    let first = range([100], Dtype::F32).multiply(0.01).unwrap();
+    let half = logits.astype(Dtype::BF16).unwrap();
+    let got = [
+        bernoulli(0.37, Some(&n), with),
+        randint(-1000, 100000, n, Dtype::I32, with),
+        permutation(4001, with),
+        categorical(&logits, -1, Samples::Count(801), with),
+        categorical(&first, -1, Samples::Count(4001), with),
+        categorical(&half, 0, Samples::One, with),
+        split(&k, 2001),
+    ];
+    let want = [
+        0x390808a5fcdedf17,
+        0x4d34d5e68dd82b5e,
+        0xc7c3836fb4696b20,
+        0xd02209d0a3f3cb78,
+        0x1b2d1b1aca0a5a11,
+        0x94cf9fe4dec86a70,
+        0x04bea186d5d1b99e,
+    ];
+    assert_eq!(got.map(|a| fnv(&a.unwrap())), want);
+}
