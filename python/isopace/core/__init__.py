@@ -37,6 +37,8 @@ from ._more import (  # noqa: E402,F401
 )
 from ._files import load, save, save_gguf, save_safetensors, savez, savez_compressed  # noqa: E402,F401
 from . import cuda, distributed, fast, fft, linalg, metal, random  # noqa: E402,F401
+matrix_norm = linalg.norm
+
 from ._later import fill as _fill  # noqa: E402
 
 _fill(globals())
