@@ -6,6 +6,9 @@ from .. import _isopace
 from .._isopace import *  # noqa: F401,F403
 from .._isopace import array
 
+# The extension's own submodules; the packages of these names are imported below.
+del fast, random  # noqa: F821
+
 _gc_func = _isopace._gc_func
 
 __version__ = "0.32.4"
