@@ -19,7 +19,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) type Inputs = SmallVec<[Array; 3]>;
 pub(crate) type Scalars = SmallVec<[Scalar; 2]>;
-pub(crate) type Avals = SmallVec<[Aval; 1]>;
+
+/// What a node's results are: one of its own, or shared with every call of a compiled function.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Avals {
+    One(Aval),
+    Shared(Arc<[Aval]>),
+}
+
+impl std::ops::Deref for Avals {
+    type Target = [Aval];
+    #[inline]
+    fn deref(&self) -> &[Aval] {
+        match self {
+            Avals::One(a) => std::slice::from_ref(a),
+            Avals::Shared(a) => a,
+        }
+    }
+}
 pub(crate) type Values = SmallVec<[Value; 1]>;
 
 /// An n-dimensional array whose elements are computed when they are first needed.
@@ -91,21 +108,28 @@ impl Drop for Node {
 impl Array {
     /// A lazy node with one result.
     pub(crate) fn lazy(op: Op, inputs: Inputs, scalars: Scalars, aval: Aval) -> Array {
-        Array { node: Node::new(op, scalars, smallvec![aval], State::Lazy(inputs)), out: 0 }
+        Array { node: Node::new(op, scalars, Avals::One(aval), State::Lazy(inputs)), out: 0 }
     }
 
     /// A lazy node with several results.
     pub(crate) fn lazy_many(op: Op, inputs: Inputs, scalars: Scalars, avals: Avals) -> SmallVec<[Array; 4]> {
         let n = avals.len() as u32;
         let node = Node::new(op, scalars, avals, State::Lazy(inputs));
-        (0..n).map(|out| Array { node: node.clone(), out }).collect()
+        let mut outs = SmallVec::with_capacity(n as usize);
+        for out in 1..n {
+            outs.push(Array { node: node.clone(), out });
+        }
+        if n > 0 {
+            outs.insert(0, Array { node, out: 0 });
+        }
+        outs
     }
 
     /// A computed array.
     pub fn ready(value: Value, dtype: Dtype) -> Array {
         let aval = Aval::new(value.layout.shape.clone(), dtype);
         Array {
-            node: Node::new(Op::Contiguous, smallvec![], smallvec![aval], State::Ready(smallvec![value])),
+            node: Node::new(Op::Contiguous, smallvec![], Avals::One(aval), State::Ready(smallvec![value])),
             out: 0,
         }
     }

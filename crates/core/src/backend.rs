@@ -70,6 +70,10 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Changes a memory setting and returns what it was.
     fn set_memory(&self, setting: MemorySetting) -> usize;
+
+    /// Makes kernels under way that may not end by themselves stop with an error (true), or lets
+    /// them run again (false). Called from signal handlers: it must take no lock for long.
+    fn interrupt(&self, _on: bool) {}
 }
 
 /// A memory setting, in bytes.

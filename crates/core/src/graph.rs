@@ -156,6 +156,7 @@ impl fmt::Display for OpText<'_> {
             Op::ArgReduce(_, a) | Op::Concat(a) | Op::Sort(a) | Op::ArgSort(a) => write!(f, "{name}[{a}]"),
             Op::Rope(r) => write!(f, "{name}{r:?}"),
             Op::Sdpa(s) => write!(f, "{name}{s:?}"),
+            Op::Custom(c) => write!(f, "{c:?}"),
             Op::QuantMatmul(q) => write!(f, "{name}[{:?}]", q.format),
             _ => f.write_str(name),
         }

@@ -13,10 +13,10 @@ pub mod shape;
 // F1
 pub mod api;
 pub mod array;
+pub mod kernel;
 pub mod op;
 // F2
 pub mod graph;
-pub mod kernel;
 pub mod pass;
 pub mod reference;
 pub mod verify;

@@ -276,15 +276,17 @@ fn floor_div_mod(a: f64, b: f64) -> (f64, f64) {
     (floor, rem)
 }
 
+/// Exact in float64, and beyond every int64.
+const TWO_POW_63: f64 = (1u64 << 63) as f64;
+
 fn compare_int_float(i: i64, f: f64) -> Option<std::cmp::Ordering> {
     if f.is_nan() {
         return None;
     }
-    // 2^63 is exact in f64, and no i64 reaches it.
-    if f >= 9.223372036854775808e18 {
+    if f >= TWO_POW_63 {
         return Some(std::cmp::Ordering::Less);
     }
-    if f < -9.223372036854775808e18 {
+    if f < -TWO_POW_63 {
         return Some(std::cmp::Ordering::Greater);
     }
     let whole = f.trunc();

@@ -65,7 +65,7 @@ impl BlockFormat {
             Q5_K => 2880,
             Q6_K => 3360,
         };
-        if cols % self.block_elems() != 0 {
+        if !cols.is_multiple_of(self.block_elems()) {
             return None;
         }
         match rows.div_ceil(16).checked_mul(cols / self.block_elems()) {
@@ -76,7 +76,7 @@ impl BlockFormat {
 
     /// Bytes of a row of `elems` values, or `None` if that is not a whole number of blocks.
     pub const fn row_bytes(self, elems: usize) -> Option<usize> {
-        if elems % self.block_elems() == 0 {
+        if elems.is_multiple_of(self.block_elems()) {
             Some(elems / self.block_elems() * self.block_bytes())
         } else {
             None

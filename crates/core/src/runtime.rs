@@ -60,14 +60,21 @@ pub fn set_memory(setting: MemorySetting) -> Result<usize> {
     Ok(backend()?.set_memory(setting))
 }
 
-/// Makes evaluations under way stop with an error before their next step (Ctrl-C).
+/// Makes evaluations under way stop with an error before their next step, or inside a custom kernel
+/// (Ctrl-C). May be called from a signal handler.
 pub fn interrupt() {
     INTERRUPTED.store(true, Ordering::Relaxed);
+    if let Some(b) = BACKEND.get() {
+        b.interrupt(true);
+    }
 }
 
 /// Takes back [`interrupt`].
 pub fn clear_interrupt() {
     INTERRUPTED.store(false, Ordering::Relaxed);
+    if let Some(b) = BACKEND.get() {
+        b.interrupt(false);
+    }
 }
 
 /// Switches the clock around kernels on or off; see [`kernel_ns`].
@@ -324,7 +331,7 @@ impl Walk {
         for (p, held) in self.pending.iter().zip(held) {
             p.node.op.hash(&mut h);
             p.refs.hash(&mut h);
-            p.node.avals.hash(&mut h);
+            p.node.avals[..].hash(&mut h);
             h.write_u8(*held as u8 | (p.node.scalars.len() as u8) << 1);
         }
         for l in &self.leaves {
@@ -340,7 +347,7 @@ impl Walk {
             && self.pending.iter().zip(&e.graph.nodes).all(|(p, g)| {
                 p.node.op == g.op
                     && p.refs == g.ins
-                    && p.node.avals == g.avals
+                    && p.node.avals[..] == g.avals[..]
                     && p.node.scalars.len() == g.cells.len()
             })
             && self.leaves.iter().zip(&e.graph.inputs).all(|(l, i)| l.aval() == i)
@@ -355,7 +362,7 @@ impl Walk {
                 op: p.node.op.clone(),
                 ins: p.refs.clone(),
                 cells: (g.cells..g.cells + n).collect(),
-                avals: p.node.avals.clone(),
+                avals: p.node.avals.iter().cloned().collect(),
             });
             g.cells += n;
             if held[i] {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::fmt;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A number that may be symbolic. It has neither `Eq`, `Ord` nor `Hash`: use [`Scalar::compare`] to
 /// branch (a guard, while tracing) and [`Scalar::value`] to take the value (which makes it static).
@@ -63,7 +63,20 @@ pub struct Guard {
     pub(crate) a: ExprId,
     pub(crate) b: ExprId,
     pub(crate) outcome: bool,
-    pub(crate) place: &'static Location<'static>,
+    pub(crate) place: Arc<str>,
+}
+
+static PLACE_HOOK: OnceLock<fn() -> Option<String>> = OnceLock::new();
+
+/// Has `hook` name the place in the user's program where a scalar is compared or its value taken,
+/// instead of the caller in Rust. For bindings to other languages; the first call counts.
+pub fn on_place(hook: fn() -> Option<String>) {
+    let _ = PLACE_HOOK.set(hook);
+}
+
+fn place_of(caller: &Location<'_>) -> String {
+    let named = PLACE_HOOK.get().and_then(|hook| hook());
+    named.unwrap_or_else(|| format!("{}:{}", caller.file(), caller.line()))
 }
 
 /// A place where a symbolic scalar's value itself was needed.
@@ -156,13 +169,22 @@ impl Scalar {
     /// calls in which the answer is the same.
     #[track_caller]
     pub fn compare(&self, cmp: Cmp, other: impl Into<Scalar>) -> Result<bool> {
-        let other = other.into();
+        let place = Location::caller();
+        self.compare_with(cmp, other.into(), || place_of(place))
+    }
+
+    /// [`Scalar::compare`] with a place of the caller's own, such as a Python file and line.
+    pub fn compare_at(&self, cmp: Cmp, other: impl Into<Scalar>, place: &str) -> Result<bool> {
+        self.compare_with(cmp, other.into(), || place.into())
+    }
+
+    fn compare_with(&self, cmp: Cmp, other: Scalar, place: impl FnOnce() -> String) -> Result<bool> {
         if let (Some(a), Some(b)) = (self.number()?, other.number()?) {
             return Ok(a.compare(cmp, b));
         }
         let trace = self.symbol().or(other.symbol()).map(|s| s.trace.clone());
         let Some(trace) = trace else { bail!(Internal, "[scalar] neither side is symbolic") };
-        trace.guard(cmp, self, &other, Location::caller())
+        trace.guard(cmp, self, &other, place())
     }
 
     #[track_caller]
@@ -336,7 +358,7 @@ impl TraceInner {
         Some((t, k.checked_add(kb.checked_mul(factor)?)?))
     }
 
-    fn from_affine(&mut self, t: Terms, k: i64, hint: Number) -> ExprId {
+    fn intern_affine(&mut self, t: Terms, k: i64, hint: Number) -> ExprId {
         if t.is_empty() {
             return self.constant(Number::Int(k));
         }
@@ -391,7 +413,7 @@ impl ScalarTrace {
             _ => None,
         };
         let expr = match affine {
-            Some((terms, k)) => t.from_affine(terms, k, hint),
+            Some((terms, k)) => t.intern_affine(terms, k, hint),
             None => t.intern(Expr::Binary(op, ea, eb), hint),
         };
         if let (Expr::Const(..), n) = &t.exprs[expr.0 as usize] {
@@ -400,13 +422,7 @@ impl ScalarTrace {
         Ok(Scalar::from_symbol(Symbol { trace: self.clone(), expr, kind: hint.kind() }))
     }
 
-    fn guard(
-        self: &Arc<Self>,
-        cmp: Cmp,
-        a: &Scalar,
-        b: &Scalar,
-        place: &'static Location<'static>,
-    ) -> Result<bool> {
+    fn guard(self: &Arc<Self>, cmp: Cmp, a: &Scalar, b: &Scalar, place: String) -> Result<bool> {
         let t = &mut *self.inner.lock();
         let (ea, eb) = (t.lift(self, a)?, t.lift(self, b)?);
         let (ha, hb) = (t.exprs[ea.0 as usize].1, t.exprs[eb.0 as usize].1);
@@ -419,7 +435,7 @@ impl ScalarTrace {
             return Ok(Number::Int(k).compare(cmp, Number::Int(0)));
         }
         if !t.guards.iter().any(|g| g.cmp == cmp && g.a == ea && g.b == eb) {
-            t.guards.push(Guard { cmp, a: ea, b: eb, outcome, place });
+            t.guards.push(Guard { cmp, a: ea, b: eb, outcome, place: place.into() });
         }
         Ok(outcome)
     }
@@ -482,9 +498,8 @@ impl ScalarTrace {
         let mut regs = HashMap::new();
         for g in t.guards.clone() {
             let (a, b) = (p.emit(t, &mut regs, g.a), p.emit(t, &mut regs, g.b));
-            let text = format!("{}:{}", g.place.file(), g.place.line());
             p.instrs.push(Instr::Guard { cmp: g.cmp, a, b, outcome: g.outcome });
-            p.guard_places.push(text);
+            p.guard_places.push(g.place);
         }
         for (e, check) in cells {
             let reg = p.emit(t, &mut regs, e);
@@ -508,7 +523,7 @@ pub type Cells = SmallVec<[Number; 4]>;
 pub struct Program {
     instrs: Vec<Instr>,
     outs: Vec<(u32, Option<Dtype>)>,
-    guard_places: Vec<String>,
+    guard_places: Vec<Arc<str>>,
     regs: u32,
 }
 

@@ -20,6 +20,7 @@ use std::time::Instant;
 /// Seconds on the wall for several threads; the CPU time of the process for one, so that other
 /// work on the machine disturbs less.
 fn now() -> f64 {
+    // SAFETY: the signature is that of the C library on 64-bit Linux.
     unsafe extern "C" {
         fn clock_gettime(clock: i32, t: *mut [i64; 2]) -> i32;
     }

@@ -11,6 +11,7 @@ struct frame {
   volatile int armed;
   void (*leave)(frame*);
   uint64_t jump[64];
+  const int* stop;
 };
 struct grid_info {
   uint32_t grid[3], group[3], groups[3];
@@ -318,6 +319,10 @@ template <class Call> __attribute__((noinline)) int run_fibers(const Call& call,
   return kDone;
 }
 
+// Touched before a frame is armed: a thread's first use of a module's thread-local memory allocates,
+// and an interrupt must not leave from within the allocator.
+static thread_local volatile char touched;
+
 // The one way in. The frame is armed only while control is in here, so an interrupt can never
 // leave across another frame.
 template <class F> __attribute__((noinline)) int enter(const grid_info& g, F run) {
@@ -555,6 +560,7 @@ ISOPACE_ATOMIC_INT(xor, a ^ b) ISOPACE_ATOMIC(min, metal::min(a, b)) ISOPACE_ATO
   ISOPACE_EXPORT const uint32_t isopace_abi[4] = {1, count, cooperative, uint32_t(isopace::kStateBytes)}; \
   ISOPACE_EXPORT int isopace_kernel(void* const* args, const isopace::grid_info* g, uint64_t first, uint64_t last) { \
     const Call call(args);                                                                        \
+    if (cooperative) isopace::touched = 1;                                                        \
     return isopace::enter(*g, [&] { return run(call, *g, first, last); });                        \
   }
 #define ISOPACE_ENTRY_FLAT(Call, count) ISOPACE_ENTRY(Call, count, 0, (isopace::run_loops<Call, true>))

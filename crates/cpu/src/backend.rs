@@ -2,7 +2,7 @@
 
 use crate::buffer::{self, CpuBuffer};
 use crate::elem::by_size;
-use crate::{steps, view};
+use crate::{custom, steps, view};
 use isopace_core::backend::{Backend, Buffer, Kernel, Memory, MemorySetting, Spec, Value};
 use isopace_core::{Dtype, Result, bail, runtime};
 use std::sync::Arc;
@@ -47,5 +47,9 @@ impl Backend for CpuBackend {
 
     fn set_memory(&self, setting: MemorySetting) -> usize {
         buffer::set_memory(setting)
+    }
+
+    fn interrupt(&self, on: bool) {
+        if on { custom::INTERRUPT.raise() } else { custom::INTERRUPT.clear() }
     }
 }

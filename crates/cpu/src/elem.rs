@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 use isopace_core::Complex;
+use isopace_core::op::Combine;
 use isopace_core::op::sort::{complex_order, float_order};
 use std::cmp::Ordering;
 
@@ -14,7 +15,6 @@ pub struct Flag(pub u8);
 /// An element type. Arithmetic of integers wraps; that of 16-bit floats is float32's, rounded.
 pub trait Elem: Pod + Send + Sync + PartialEq + std::fmt::Debug {
     const ZERO: Self;
-    const ONE: Self;
     /// Ascending, NaN last, complex numbers lexicographic.
     fn order(self, other: Self) -> Ordering;
     fn is_nan(self) -> bool;
@@ -41,7 +41,6 @@ pub trait Elem: Pod + Send + Sync + PartialEq + std::fmt::Debug {
 macro_rules! ints {
     ($($t:ty),*) => { $(impl Elem for $t {
         const ZERO: Self = 0;
-        const ONE: Self = 1;
         #[inline(always)]
         fn order(self, other: Self) -> Ordering { self.cmp(&other) }
         #[inline(always)]
@@ -62,7 +61,6 @@ ints!(u8, u16, u32, u64, i8, i16, i32, i64);
 
 impl Elem for Flag {
     const ZERO: Self = Flag(0);
-    const ONE: Self = Flag(1);
     fn order(self, other: Self) -> Ordering {
         self.0.cmp(&other.0)
     }
@@ -83,7 +81,6 @@ impl Elem for Flag {
 macro_rules! floats {
     ($($t:ty),*) => { $(impl Elem for $t {
         const ZERO: Self = 0.0;
-        const ONE: Self = 1.0;
         #[inline(always)]
         fn order(self, other: Self) -> Ordering {
             self.partial_cmp(&other).unwrap_or_else(|| <$t>::is_nan(self).cmp(&<$t>::is_nan(other)))
@@ -106,7 +103,6 @@ floats!(f32, f64);
 macro_rules! halves {
     ($($t:ty),*) => { $(impl Elem for $t {
         const ZERO: Self = <$t>::ZERO;
-        const ONE: Self = <$t>::ONE;
         fn order(self, other: Self) -> Ordering { float_order(self.to_f64(), other.to_f64()) }
         fn is_nan(self) -> bool { <$t>::is_nan(self) }
         fn add(self, other: Self) -> Self { <$t>::from_f32(self.to_f32() + other.to_f32()) }
@@ -118,7 +114,6 @@ halves!(f16, bf16);
 
 impl Elem for Complex {
     const ZERO: Self = Complex::new(0.0, 0.0);
-    const ONE: Self = Complex::new(1.0, 0.0);
     fn order(self, other: Self) -> Ordering {
         complex_order(self, other)
     }
@@ -136,14 +131,38 @@ impl Elem for Complex {
     }
 }
 
+/// How a write meets what is there.
+#[inline(always)]
+pub fn combine<T: Elem>(c: Combine, old: T, new: T) -> T {
+    match c {
+        Combine::Set => new,
+        Combine::Add => old.add(new),
+        Combine::Mul => old.mul(new),
+        Combine::Min => Elem::min(old, new),
+        Combine::Max => Elem::max(old, new),
+    }
+}
+
 /// Evaluates `$body` with `$T` as an unsigned integer of `$size` bytes: enough to move elements.
 macro_rules! by_size {
     ($size:expr, $T:ident => $body:expr) => {
         match $size {
-            1 => { type $T = u8; $body }
-            2 => { type $T = u16; $body }
-            4 => { type $T = u32; $body }
-            _ => { type $T = u64; $body }
+            1 => {
+                type $T = u8;
+                $body
+            }
+            2 => {
+                type $T = u16;
+                $body
+            }
+            4 => {
+                type $T = u32;
+                $body
+            }
+            _ => {
+                type $T = u64;
+                $body
+            }
         }
     };
 }
@@ -153,20 +172,62 @@ pub(crate) use by_size;
 macro_rules! by_dtype {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            isopace_core::Dtype::Bool => { type $T = $crate::elem::Flag; $body }
-            isopace_core::Dtype::U8 => { type $T = u8; $body }
-            isopace_core::Dtype::U16 => { type $T = u16; $body }
-            isopace_core::Dtype::U32 => { type $T = u32; $body }
-            isopace_core::Dtype::U64 => { type $T = u64; $body }
-            isopace_core::Dtype::I8 => { type $T = i8; $body }
-            isopace_core::Dtype::I16 => { type $T = i16; $body }
-            isopace_core::Dtype::I32 => { type $T = i32; $body }
-            isopace_core::Dtype::I64 => { type $T = i64; $body }
-            isopace_core::Dtype::F16 => { type $T = half::f16; $body }
-            isopace_core::Dtype::BF16 => { type $T = half::bf16; $body }
-            isopace_core::Dtype::F32 => { type $T = f32; $body }
-            isopace_core::Dtype::F64 => { type $T = f64; $body }
-            isopace_core::Dtype::C64 => { type $T = isopace_core::Complex; $body }
+            isopace_core::Dtype::Bool => {
+                type $T = $crate::elem::Flag;
+                $body
+            }
+            isopace_core::Dtype::U8 => {
+                type $T = u8;
+                $body
+            }
+            isopace_core::Dtype::U16 => {
+                type $T = u16;
+                $body
+            }
+            isopace_core::Dtype::U32 => {
+                type $T = u32;
+                $body
+            }
+            isopace_core::Dtype::U64 => {
+                type $T = u64;
+                $body
+            }
+            isopace_core::Dtype::I8 => {
+                type $T = i8;
+                $body
+            }
+            isopace_core::Dtype::I16 => {
+                type $T = i16;
+                $body
+            }
+            isopace_core::Dtype::I32 => {
+                type $T = i32;
+                $body
+            }
+            isopace_core::Dtype::I64 => {
+                type $T = i64;
+                $body
+            }
+            isopace_core::Dtype::F16 => {
+                type $T = half::f16;
+                $body
+            }
+            isopace_core::Dtype::BF16 => {
+                type $T = half::bf16;
+                $body
+            }
+            isopace_core::Dtype::F32 => {
+                type $T = f32;
+                $body
+            }
+            isopace_core::Dtype::F64 => {
+                type $T = f64;
+                $body
+            }
+            isopace_core::Dtype::C64 => {
+                type $T = isopace_core::Complex;
+                $body
+            }
         }
     };
 }

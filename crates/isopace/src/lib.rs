@@ -26,8 +26,8 @@ pub mod fast {
 
 pub use isopace_core::api::{self, *};
 pub use isopace_core::{
-    Array, Aval, BlockFormat, Cmp, Complex, Dtype, Element, Error, Layout, Number, NumberKind, Result, Scalar,
-    ScalarOp, Shape, api::random, bail, backend, compile, err, runtime, tree,
+    Array, Aval, BlockFormat, Cmp, Complex, Dtype, Element, Error, Layout, Number, NumberKind, Result,
+    Scalar, ScalarOp, Shape, api::random, backend, bail, compile, err, kernel, runtime, tree,
 };
 
 use isopace_cpu as cpu;

@@ -52,7 +52,12 @@ pub struct GenerateOptions {
 
 impl Default for GenerateOptions {
     fn default() -> GenerateOptions {
-        GenerateOptions { sample: SampleOptions::default(), max_tokens: 512, stop: Vec::new(), ignore_eos: false }
+        GenerateOptions {
+            sample: SampleOptions::default(),
+            max_tokens: 512,
+            stop: Vec::new(),
+            ignore_eos: false,
+        }
     }
 }
 
@@ -116,9 +121,12 @@ impl Engine {
         let traced = model.clone();
         let compile_options =
             Options { scalars: ScalarMode::Symbolic, name: Some("decode step".into()), ..Options::default() };
-        let step = compile_with(compile_options, move |(tokens, offset, cache): (Array, Scalar, Vec<LayerCache>)| {
-            traced.step(&tokens, &offset, &cache)
-        });
+        let step = compile_with(
+            compile_options,
+            move |(tokens, offset, cache): (Array, Scalar, Vec<LayerCache>)| {
+                traced.step(&tokens, &offset, &cache)
+            },
+        );
         let load_s = start.elapsed().as_secs_f64();
         Ok(Engine { model, tokenizer, template, step, kv_dtype: options.kv_dtype, load_s })
     }
@@ -303,11 +311,7 @@ impl HostCost {
     /// The three medians of costs in token order.
     pub fn of(us: &[f64]) -> HostCost {
         let tenth = us.len().div_ceil(10);
-        HostCost {
-            median: median(us),
-            first: median(&us[..tenth]),
-            last: median(&us[us.len() - tenth..]),
-        }
+        HostCost { median: median(us), first: median(&us[..tenth]), last: median(&us[us.len() - tenth..]) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Weights: tensors of a model's files, mapped, in the format in which they stand there.
 
+use isopace::io::MappedFile;
 use isopace::io::gguf::{Gguf, TensorType};
 use isopace::io::safetensors::Safetensors;
-use isopace::io::MappedFile;
 use isopace::{Array, BlockWeight, Dtype, Result, Shape, bail, err};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -59,7 +59,8 @@ impl Weights {
     /// # Errors
     /// `Io` or `Format` naming the file; `Dtype` for an element type that no weight has.
     pub fn safetensors(paths: &[impl AsRef<Path>]) -> Result<Weights> {
-        let mut w = Weights { files: Vec::new(), tensors: HashMap::new(), activations: Activations::default() };
+        let mut w =
+            Weights { files: Vec::new(), tensors: HashMap::new(), activations: Activations::default() };
         for path in paths {
             let file = MappedFile::open(path.as_ref())?;
             let st = Safetensors::parse(file.bytes(), &path.as_ref().display().to_string())?;
@@ -113,7 +114,8 @@ impl Weights {
     pub fn vector(&self, name: &str, shape: &[usize]) -> Result<Array> {
         let t = self.find(name, shape)?;
         let dtype = t.kind.dtype().filter(|d| d.is_float());
-        let dtype = dtype.ok_or_else(|| err!(Format, "[model] {name} is {}; accepted: F32, F16, BF16", t.kind))?;
+        let dtype =
+            dtype.ok_or_else(|| err!(Format, "[model] {name} is {}; accepted: F32, F16, BF16", t.kind))?;
         let a = Array::from_bytes(self.bytes(t), shape, dtype)?.astype(Dtype::F32)?;
         a.eval()?;
         Ok(a)
@@ -142,9 +144,9 @@ impl Weights {
         }
         match kind {
             TensorType::Block(format) => {
-                let row_bytes = format
-                    .row_bytes(cols)
-                    .ok_or_else(|| err!(Format, "[model] {}: {cols} columns are not whole {format} blocks", parts[0].0))?;
+                let row_bytes = format.row_bytes(cols).ok_or_else(|| {
+                    err!(Format, "[model] {}: {cols} columns are not whole {format} blocks", parts[0].0)
+                })?;
                 let bytes = match &found[..] {
                     [one] => self.mapped(one, [rows, row_bytes], Dtype::U8)?,
                     many => {
@@ -154,11 +156,15 @@ impl Weights {
                 };
                 let weight = BlockWeight::new(bytes, format, cols)?.pack()?;
                 weight.bytes.eval()?;
+                // The packed copy is what is read from now on.
+                self.release_pages();
                 Ok(Matrix::Block { weight, int8: self.activations == Activations::I8 })
             }
             kind => {
                 let dtype = kind.dtype().filter(|d| d.is_float());
-                let dtype = dtype.ok_or_else(|| err!(Format, "[model] {} is {kind}; accepted: floats and blocks", parts[0].0))?;
+                let dtype = dtype.ok_or_else(|| {
+                    err!(Format, "[model] {} is {kind}; accepted: floats and blocks", parts[0].0)
+                })?;
                 let data = match &found[..] {
                     [one] => self.mapped(one, [rows, cols], dtype)?,
                     many => {
@@ -179,14 +185,19 @@ impl Weights {
         let t = self.find(name, &[rows, cols])?;
         match t.kind {
             TensorType::Block(format) => {
-                let row_bytes = format
-                    .row_bytes(cols)
-                    .ok_or_else(|| err!(Format, "[model] {name}: {cols} columns are not whole {format} blocks"))?;
-                Ok(Table::Block(BlockWeight::new(self.mapped(t, [rows, row_bytes], Dtype::U8)?, format, cols)?))
+                let row_bytes = format.row_bytes(cols).ok_or_else(|| {
+                    err!(Format, "[model] {name}: {cols} columns are not whole {format} blocks")
+                })?;
+                Ok(Table::Block(BlockWeight::new(
+                    self.mapped(t, [rows, row_bytes], Dtype::U8)?,
+                    format,
+                    cols,
+                )?))
             }
             kind => {
                 let dtype = kind.dtype().filter(|d| d.is_float());
-                let dtype = dtype.ok_or_else(|| err!(Format, "[model] {name} is {kind}; accepted: floats and blocks"))?;
+                let dtype = dtype
+                    .ok_or_else(|| err!(Format, "[model] {name} is {kind}; accepted: floats and blocks"))?;
                 Ok(Table::Dense(self.mapped(t, [rows, cols], dtype)?))
             }
         }
@@ -207,7 +218,10 @@ impl Weights {
 pub enum Matrix {
     Dense(Array),
     /// With 8-bit activations or float32 ones.
-    Block { weight: BlockWeight, int8: bool },
+    Block {
+        weight: BlockWeight,
+        int8: bool,
+    },
     Parts(Vec<Matrix>),
 }
 

@@ -10,7 +10,7 @@ const CRATES: &[(&str, &str, &[&str])] = &[
     ("crates/cuda", "isopace-cuda", &["isopace-core"]),
     ("crates/isopace", "isopace", &["isopace-core", "isopace-cpu", "isopace-cuda"]),
     ("crates/lm", "isopace-lm", &["isopace"]),
-    ("crates/py", "isopace-py", &["isopace-core", "isopace"]),
+    ("crates/py", "isopace-py", &["isopace-core", "isopace-cpu", "isopace"]),
     ("fuzz", "isopace-fuzz", &["isopace", "isopace-lm"]),
     ("xtask", "xtask", &[]),
 ];

@@ -9,6 +9,7 @@ mod gather;
 mod hadamard;
 pub mod index;
 pub mod join;
+pub mod kernel;
 pub mod linalg;
 pub mod nn;
 pub mod quant;
@@ -26,6 +27,7 @@ pub use einsum::{einsum, einsum_path};
 pub use elementwise::elementwise;
 pub use index::Index;
 pub use join::*;
+pub use kernel::{KernelCall, MetalKernel};
 pub use linalg::*;
 pub use nn::*;
 pub use quant::*;
@@ -70,6 +72,7 @@ macro_rules! scalar_operands {
 scalar_operands!(Scalar, crate::Number, crate::Complex, bool, i32, i64, f32, f64);
 
 impl Operand {
+    /// The array's dtype, or the one that the scalar takes alone.
     pub fn dtype(&self) -> Dtype {
         match self {
             Operand::Array(a) => a.dtype(),

@@ -270,7 +270,9 @@ pub fn scaled_dot_product_attention(
         }
         Ok(())
     };
-    let mut inputs: Inputs = smallvec![q.astype(dtype)?, k.astype(dtype)?, v.astype(dtype)?];
+    // Keys and values keep a float dtype of their own: a cache in half precision is read as it is.
+    let own = |a: &Array| if a.dtype().is_float() { Ok(a.clone()) } else { a.astype(dtype) };
+    let mut inputs: Inputs = smallvec![q.astype(dtype)?, own(&k)?, own(&v)?];
     let (mut causal, mut has_mask) = (false, false);
     match &mask {
         Mask::None => {}

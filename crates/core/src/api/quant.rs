@@ -2,7 +2,7 @@
 
 use super::linalg::gathered;
 use super::node;
-use crate::array::{Array, Inputs};
+use crate::array::{Array, Avals, Inputs};
 use crate::error::Result;
 use crate::op::{GatherMatmul, Op, QuantMatmul, QuantMode, WeightFormat};
 use crate::shape::Shape;
@@ -119,14 +119,14 @@ pub fn quantize(w: &Array, grouping: Grouping, global_scale: Option<&Array>) -> 
     codes.as_mut()[n - 1] = w.shape()[n - 1] * bits / 32;
     let mut groups = w.shape().clone();
     groups.as_mut()[n - 1] /= group;
-    let mut avals = smallvec![Aval::new(codes, Dtype::U32)];
+    let mut avals = vec![Aval::new(codes, Dtype::U32)];
     if mode == QuantMode::Affine {
         avals.extend([Aval::new(groups.clone(), w.dtype()), Aval::new(groups, w.dtype())]);
     } else {
         avals.push(Aval::new(groups, Dtype::U8));
     }
     let op = Op::Quantize(group as u16, bits as u8, mode);
-    Ok(Array::lazy_many(op, smallvec![w], smallvec![], avals).into_vec())
+    Ok(Array::lazy_many(op, smallvec![w], smallvec![], Avals::Shared(avals.into())).into_vec())
 }
 
 fn check_global(g: &Array, mode: QuantMode) -> Result<()> {

@@ -422,7 +422,7 @@ impl Entry {
 
     fn same_tokens(&self, leaves: &Leaves<'_>) -> bool {
         self.tokens.len() == leaves.tokens.len()
-            && self.tokens.iter().zip(&leaves.tokens).all(|(a, b)| a.get() == *b)
+            && self.tokens.iter().zip(&leaves.tokens).all(|(a, b)| a.is(b))
     }
 
     fn constant(&self) -> bool {

@@ -5,6 +5,7 @@ use super::explain::{Cause, Explanation, Miss, Stats};
 use super::trace::{capture, is_tracing, with_trace};
 use super::tree::Leaves;
 use super::{Options, ScalarMode, enabled};
+use crate::api::random;
 use crate::array::{Array, Avals, Inputs, Scalars, next_id};
 use crate::aval::Aval;
 use crate::error::Result;
@@ -12,7 +13,6 @@ use crate::lower::lower;
 use crate::number::Number;
 use crate::op::{CallOp, Callee, Op};
 use crate::scalar::{Scalar, ScalarTrace};
-use crate::api::random;
 use crate::{Dtype, err, runtime};
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
@@ -85,30 +85,50 @@ impl Function {
     /// What `trace` returns, and what lowering runs into.
     pub fn call(
         &self,
-        leaves: &Leaves<'_>,
+        mut leaves: Leaves<'_>,
         trace: &mut dyn FnMut(&[Array], &[Scalar]) -> Result<Traced>,
     ) -> Result<Outputs> {
+        match self.hit(&mut leaves) {
+            Some(out) => out,
+            None => self.after_miss(leaves, trace),
+        }
+    }
+
+    /// Answers a call whose plan is there, taking the arrays out of `leaves`. Runs none of the user's
+    /// code and waits for nobody. After `None`, [`Function::after_miss`] must follow.
+    pub fn hit(&self, leaves: &mut Leaves<'_>) -> Option<Result<Outputs>> {
         if let Some(e) = &leaves.failed {
-            return Err(e.clone());
+            return Some(Err(e.clone()));
         }
         let mut s = self.state.lock();
         s.cache.stats.calls += 1;
-        if let Some(found) = s.cache.find_last(leaves) {
-            s.cache.stats.hits += 1;
-            drop(s);
-            return found.call(leaves);
+        let mut found = s.cache.find_last(leaves);
+        if found.is_none() {
+            let call = CallHash::new(leaves);
+            found = s.cache.find(leaves, &call).ok();
         }
+        s.cache.stats.hits += found.is_some() as u64;
         drop(s);
-        let call = CallHash::new(leaves);
-        let mut s = self.state.lock();
-        let found = s.cache.find(leaves, &call);
-        s.cache.stats.hits += found.is_ok() as u64;
-        drop(s);
+        found.map(|f| f.call(std::mem::take(&mut leaves.arrays)))
+    }
+
+    /// Traces a call that [`Function::hit`] had no plan for. It may wait for another thread's trace:
+    /// a binding calls it without its interpreter's lock and takes that inside `trace`.
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn after_miss(
+        &self,
+        leaves: Leaves<'_>,
+        trace: &mut dyn FnMut(&[Array], &[Scalar]) -> Result<Traced>,
+    ) -> Result<Outputs> {
+        let call = CallHash::new(&leaves);
+        let found = self.state.lock().cache.find(&leaves, &call);
         let found = match found {
             Ok(found) => found,
-            Err(cause) => self.miss(leaves, &call, cause, trace)?,
+            Err(cause) => self.miss(&leaves, &call, cause, trace)?,
         };
-        found.call(leaves)
+        found.call(leaves.arrays)
     }
 
     fn miss(
@@ -290,7 +310,7 @@ impl Function {
         let mut outs = captured.cells;
         outs.extend(scalar_outs.iter().map(|s| (s.clone(), None)));
         let program = scalars.program(&outs)?;
-        let out_avals: Avals = roots.iter().map(|r| r.aval().clone()).collect();
+        let out_avals = Avals::Shared(roots.iter().map(|r| r.aval().clone()).collect());
         let plan = lower(captured.graph, constants, &**runtime::backend()?, &self.name)?;
         let nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + 256;
         debug_assert_eq!(program.cells(), n_cells + scalar_outs.len());
@@ -334,17 +354,23 @@ fn stats(c: &Cache) -> Stats {
 
 impl Found {
     /// The call as one lazy node.
-    fn call(self, leaves: &Leaves<'_>) -> Result<Outputs> {
+    fn call(self, arrays: SmallVec<[Array; 8]>) -> Result<Outputs> {
         let v = &self.variant;
         let n_cells = self.cells.len() - v.scalars;
-        let scalars = self.cells[n_cells..].iter().map(|&n| n.into()).collect();
+        let mut scalars = SmallVec::new();
+        for &n in &self.cells[n_cells..] {
+            scalars.push(n.into());
+        }
         if v.avals.is_empty() {
             return Ok(Outputs { arrays: SmallVec::new(), scalars, payload: v.payload.clone() });
         }
-        let cells: Scalars = self.cells[..n_cells].iter().map(|&n| n.into()).collect();
-        let mut inputs = Inputs::with_capacity(leaves.arrays.len() + v.random as usize);
-        for &a in &leaves.arrays {
-            inputs.push(a.clone());
+        let mut cells = Scalars::new();
+        for &n in &self.cells[..n_cells] {
+            cells.push(n.into());
+        }
+        let mut inputs = Inputs::with_capacity(arrays.len() + v.random as usize);
+        for a in arrays {
+            inputs.push(a);
         }
         let callee: Arc<dyn Callee> = v.plan.clone();
         let op = Op::Call(CallOp(callee));

@@ -142,7 +142,7 @@ impl<A: Tree, R: Tree + Send + Sync + 'static> Compiled<A, R> {
         }
         let mut leaves = Leaves::new();
         args.flatten(&mut leaves);
-        let mut out = self.function.call(&leaves, &mut |arrays, scalars| {
+        let mut out = self.function.call(leaves, &mut |arrays, scalars| {
             let traced =
                 (self.body)(args.map(&mut Replace { arrays: arrays.iter(), scalars: scalars.iter() })?)?;
             let mut collect = Collect::default();

@@ -358,3 +358,31 @@ fn dropped_on_another_thread() {
         drop(f.join().unwrap());
     }
 }
+
+/// Every text of `explain`, as users read it.
+#[test]
+fn explain_texts() {
+    let o = || Options { name: Some("f".into()), ..Options::default() };
+    let f = compile_with(o(), |(x, n, m): (Array, Scalar, Scalar)| {
+        if n.gt(10)? {
+            return x.add(&n);
+        }
+        let k = m.int("a repeat count")?;
+        x.multiply(k)?.add(Scalar::from(100).binary(crate::ScalarOp::FloorDiv, &n))
+    });
+    let x = array(&[1.0, 2.0]);
+    for (n, m) in [(1, 5), (2, 5), (3, 6), (0, 6), (11, 6), (12, 6)] {
+        let _ = f.call((x.clone(), n.into(), m.into()));
+    }
+    let _ = f.call((array(&[1.0]), 11.into(), 6.into()));
+    let text = f.explain().to_string();
+    let place = |line: &str| {
+        let at = line.find("crates").map_or(line.len(), |i| i);
+        let end = line[at..].find([' ', ')']).map_or(line.len(), |i| at + i);
+        format!("{}PLACE{}", &line[..at], &line[end..])
+    };
+    let lines: Vec<String> =
+        text.lines().skip(1).map(|l| if l.contains("crates") { place(l) } else { l.to_string() }).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+    assert!(text.starts_with("f: 7 calls, "), "{text}");
+}

@@ -48,7 +48,7 @@ pub(crate) fn capture(roots: &[Array], params: &[Aval], since: u64) -> Result<Ca
                 op: node.op.clone(),
                 ins: inputs.iter().map(|i| place(&at, i)).collect(),
                 cells: smallvec![],
-                avals: node.avals.clone(),
+                avals: node.avals.iter().cloned().collect(),
             };
             for s in &node.scalars {
                 let check = (node.op == Op::Full).then(|| node.avals[0].dtype);

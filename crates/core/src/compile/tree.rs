@@ -62,11 +62,12 @@ impl OwnedToken {
         }
     }
 
-    pub(crate) fn get(&self) -> Token<'_> {
-        match self {
-            OwnedToken::Plain(t) => *t,
-            OwnedToken::Key(s) => Token::Key(s),
-            OwnedToken::Str(s) => Token::Str(s),
+    #[inline]
+    pub(crate) fn is(&self, t: &Token<'_>) -> bool {
+        match (self, t) {
+            (OwnedToken::Key(a), Token::Key(b)) | (OwnedToken::Str(a), Token::Str(b)) => **a == **b,
+            (OwnedToken::Plain(a), b) => a == b,
+            _ => false,
         }
     }
 }
@@ -75,7 +76,7 @@ impl OwnedToken {
 #[derive(Debug, Default)]
 pub struct Leaves<'a> {
     pub(crate) tokens: SmallVec<[Token<'a>; 16]>,
-    pub(crate) arrays: SmallVec<[&'a Array; 8]>,
+    pub(crate) arrays: SmallVec<[Array; 8]>,
     pub(crate) scalars: SmallVec<[Number; 4]>,
     pub(crate) failed: Option<crate::Error>,
 }
@@ -95,7 +96,7 @@ impl<'a> Leaves<'a> {
         self.tokens.push(Token::Key(name));
     }
 
-    pub fn array(&mut self, a: &'a Array) {
+    pub fn array(&mut self, a: Array) {
         self.tokens.push(Token::Array);
         self.arrays.push(a);
     }
@@ -141,7 +142,7 @@ pub trait Tree: Sized {
 
 impl Tree for Array {
     fn flatten<'a>(&'a self, out: &mut Leaves<'a>) {
-        out.array(self);
+        out.array(self.clone());
     }
     fn map(&self, with: &mut dyn Leaf) -> Result<Self> {
         with.array(self)
@@ -270,7 +271,7 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7) 8;
 }
 
-/// Makes a struct a [`Tree`](crate::compile::Tree) by listing its fields.
+/// Makes a struct a [`crate::compile::Tree`] by listing its fields.
 ///
 /// ```
 /// use isopace_core::{Array, Scalar};

@@ -290,7 +290,7 @@ pub(super) struct Input {
 #[derive(Debug)]
 pub struct KernelFunction {
     pub(super) name: Arc<str>,
-    pub(super) inputs: Box<[Input]>,
+    pub(super) inputs: Arc<[Input]>,
     pub(super) outputs: Box<[Box<str>]>,
     pub(super) body: Box<str>,
     pub(super) header: Box<str>,
@@ -300,7 +300,7 @@ pub struct KernelFunction {
     pub(super) attributes: u32,
     pub(super) mode: Mode,
     pub(super) cache: Mutex<Cache>,
-    ensure_row_contiguous: bool,
+    pub(super) ensure_row_contiguous: bool,
 }
 
 impl KernelFunction {
@@ -450,11 +450,6 @@ impl KernelFunction {
     /// What the cache has done so far.
     pub fn stats(&self) -> KernelStats {
         self.cache.lock().stats()
-    }
-
-    /// Counts a module built for one of this function's specializations.
-    pub fn note_module_built(&self) {
-        self.cache.lock().note_module_built();
     }
 }
 

@@ -156,7 +156,7 @@ pub(super) fn generate<S: AsRef<str>>(
     let name = &f.name;
     let mut t = String::with_capacity(f.body.len() + f.header.len() + 2048);
     if !f.header.is_empty() {
-        let _ = writeln!(t, "#line 1 \"{name} (header)\"\n{}", user(&f.header));
+        let _ = writeln!(t, "#line 1 \"{name} (header)\"\n{}\n", user(&f.header));
     }
     let _ = writeln!(t, "#line 1 \"isopace generated\"");
     if !template.is_empty() {
@@ -167,7 +167,7 @@ pub(super) fn generate<S: AsRef<str>>(
     let mut lines: Vec<_> = params.iter().map(|p| format!("    {}", p.declaration)).collect();
     lines.extend(attributes.iter().map(|a| format!("    {} {}", a.ty, a.name)));
     let _ = writeln!(t, "ISOPACE_BODY void isopace_body(\n{}) {{", lines.join(",\n"));
-    let _ = writeln!(t, "#line 1 \"{name}\"\n{}\n#line 100 \"isopace generated\"\n}}", user(&f.body));
+    let _ = writeln!(t, "#line 1 \"{name}\"\n{}\n\n#line 100 \"isopace generated\"\n}}", user(&f.body));
 
     t.push_str("struct isopace_call {\n");
     for (i, p) in params.iter().enumerate() {
@@ -344,6 +344,82 @@ mod tests {
             ("(threadgroup float*)p", false),
         ] {
             assert_eq!(translate(text).contains("ISOPACE_SHARED"), shared, "{text}");
+        }
+    }
+
+    #[test]
+    fn any_text_is_taken_and_keeps_its_lines() {
+        let parts = [
+            "threadgroup",
+            "constant",
+            "const",
+            "#",
+            "include",
+            "<metal",
+            "\"",
+            "'",
+            "/*",
+            "*/",
+            "//",
+            "\\",
+            "\n",
+            "1.",
+            "1e",
+            "0x",
+            ".5",
+            "é",
+            "日",
+            "(",
+            ")",
+            "<",
+            ">",
+            ";",
+            "{",
+            "}",
+            "*",
+            "&",
+            ",",
+            "alignas",
+            " ",
+            "[",
+            "\r\n",
+            "\0",
+        ];
+        let mut state = 1u64;
+        for _ in 0..20_000 {
+            let mut text = String::new();
+            for _ in 0..12 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                text.push_str(parts[(state >> 33) as usize % parts.len()]);
+            }
+            assert_eq!(translate(&text).matches('\n').count(), text.matches('\n').count(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_cuda_body_is_left_as_it_is() {
+        use super::super::{Dialect, InputKind, KernelFunction, KernelText, TemplateValue};
+        use crate::Dtype;
+        let k = KernelFunction::new(&KernelText {
+            name: "c",
+            input_names: &["a", "s"],
+            output_names: &["out"],
+            source: "auto i = threadIdx.x; out[i] = a[i] * 0.5 + s[0] + N + a_ndim;",
+            dialect: Dialect::Cuda,
+            ..Default::default()
+        })
+        .unwrap();
+        let kinds = [InputKind::of(Dtype::BF16, 1, 100, false), InputKind::of(Dtype::F32, 0, 1, false)];
+        let spec = k.specialize(&[("N", TemplateValue::Int(-2))], &kinds, &[Dtype::F16]).unwrap();
+        for part in [
+            "const __nv_bfloat16* ISOPACE_RESTRICT a,",
+            "const int& a_ndim,",
+            "const float* ISOPACE_RESTRICT s,",
+            "__half* ISOPACE_RESTRICT out)",
+            "a[i] * 0.5 + s[0]",
+            "isopace_body<(-2)>(",
+        ] {
+            assert!(spec.source.contains(part), "{part} in\n{}", spec.source);
         }
     }
 }

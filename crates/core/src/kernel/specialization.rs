@@ -1,12 +1,13 @@
 //! What determines the source, and the bounded cache keyed by it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashTable;
 use smallvec::SmallVec;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::signature::{KernelFunction, Mode, check_name};
+use super::signature::{Dialect, Input, KernelFunction, Mode, check_name};
 use super::source::{self, ArgSlot};
 use crate::{Dtype, Result, bail};
 
@@ -65,6 +66,49 @@ pub struct Specialization {
     /// What to pass, in order.
     pub args: Box<[ArgSlot]>,
     pub mode: Mode,
+    pub dialect: Dialect,
+    /// Inputs are made row-contiguous before the kernel runs.
+    pub ensure_row_contiguous: bool,
+    /// Outputs are declared `device atomic<T>*`.
+    pub atomic_outputs: bool,
+    pub(super) inputs: Arc<[Input]>,
+    /// Shared with the function's statistics.
+    pub(super) built: Arc<AtomicU64>,
+}
+
+impl Specialization {
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    pub fn input_name(&self, i: usize) -> &str {
+        &self.inputs[i].name
+    }
+
+    /// True when input `i` is written in place.
+    pub fn is_mutable(&self, i: usize) -> bool {
+        self.inputs[i].mutable
+    }
+
+    /// True when it writes its outputs and nothing else, so that two equal calls are one.
+    pub fn is_pure(&self) -> bool {
+        !self.atomic_outputs && !self.inputs.iter().any(|i| i.mutable)
+    }
+
+    /// Counts a module built for it in its function's statistics.
+    pub fn note_module_built(&self) {
+        self.built.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True when both are the same program, whichever functions they come from.
+    pub fn same(&self, other: &Specialization) -> bool {
+        std::ptr::eq(self, other)
+            || self.hash == other.hash
+                && self.dialect == other.dialect
+                && self.ensure_row_contiguous == other.ensure_row_contiguous
+                && self.args == other.args
+                && self.source.len() == other.source.len()
+    }
 }
 
 /// What a kernel function's cache has done.
@@ -81,12 +125,12 @@ pub struct KernelStats {
     pub modules_built: u64,
 }
 
-/// The bytes that determine a source. 256 of them stay off the heap.
-type SpecKey = SmallVec<[u8; 256]>;
+/// The words that determine a source. 48 of them stay off the heap.
+type SpecKey = SmallVec<[u64; 48]>;
 
 #[derive(Debug)]
 struct Entry {
-    key: Box<[u8]>,
+    key: Box<[u64]>,
     hash: u64,
     used: u64,
     value: Arc<Specialization>,
@@ -99,22 +143,26 @@ pub(super) struct Cache {
     bound: usize,
     clock: u64,
     stats: KernelStats,
+    built: Arc<AtomicU64>,
 }
 
 impl Cache {
     pub(super) fn new(bound: usize) -> Cache {
-        Cache { table: HashTable::new(), bound, clock: 0, stats: KernelStats::default() }
+        Cache {
+            table: HashTable::new(),
+            bound,
+            clock: 0,
+            stats: KernelStats::default(),
+            built: Arc::default(),
+        }
     }
 
     pub(super) fn stats(&self) -> KernelStats {
-        KernelStats { specializations: self.table.len(), ..self.stats }
+        let modules_built = self.built.load(Ordering::Relaxed);
+        KernelStats { specializations: self.table.len(), modules_built, ..self.stats }
     }
 
-    pub(super) fn note_module_built(&mut self) {
-        self.stats.modules_built += 1;
-    }
-
-    fn get(&mut self, hash: u64, key: &[u8]) -> Option<Arc<Specialization>> {
+    fn get(&mut self, hash: u64, key: &[u64]) -> Option<Arc<Specialization>> {
         self.clock += 1;
         let entry = self.table.find_mut(hash, |e| e.hash == hash && *e.key == *key)?;
         entry.used = self.clock;
@@ -122,7 +170,7 @@ impl Cache {
         Some(entry.value.clone())
     }
 
-    fn insert(&mut self, hash: u64, key: &[u8], value: Arc<Specialization>) {
+    fn insert(&mut self, hash: u64, key: &[u64], value: Arc<Specialization>) {
         while self.table.len() >= self.bound {
             // A scan, but only where a source was generated anyway.
             let Some((h, used)) = self.table.iter().min_by_key(|e| e.used).map(|e| (e.hash, e.used)) else {
@@ -138,31 +186,42 @@ impl Cache {
     }
 }
 
+/// Bytes in words, the last one filled up with zeros.
+fn push_bytes(key: &mut SpecKey, bytes: impl ExactSizeIterator<Item = u8>) {
+    let (mut word, mut shift) = (0, 0);
+    for b in bytes {
+        word |= u64::from(b) << shift;
+        shift += 8;
+        if shift == 64 {
+            key.push(word);
+            (word, shift) = (0, 0);
+        }
+    }
+    if shift > 0 {
+        key.push(word);
+    }
+}
+
 fn encode<S: AsRef<str>>(
     template: &[(S, TemplateValue)],
     inputs: &[InputKind],
     outputs: &[Dtype],
 ) -> SpecKey {
     let mut key = SpecKey::new();
-    for i in inputs {
-        key.push((i.dtype as u8) << 2 | i.passing as u8);
-    }
-    for &d in outputs {
-        key.push(d as u8);
-    }
-    // Input and output counts are fixed per function, so what follows is unambiguous.
+    // Input and output counts are fixed per function, and every name carries its length, so two
+    // different calls never have one key.
+    push_bytes(&mut key, inputs.iter().map(|i| (i.dtype as u8) << 2 | i.passing as u8));
+    push_bytes(&mut key, outputs.iter().map(|&d| d as u8));
     for (name, value) in template {
         let name = name.as_ref().as_bytes();
-        key.extend_from_slice(&(name.len() as u32).to_le_bytes());
-        key.extend_from_slice(name);
-        match *value {
-            TemplateValue::Int(v) => {
-                key.push(0);
-                key.extend_from_slice(&v.to_le_bytes());
-            }
-            TemplateValue::Bool(v) => key.extend_from_slice(&[1, v as u8]),
-            TemplateValue::Dtype(v) => key.extend_from_slice(&[2, v as u8]),
-        }
+        let (tag, word) = match *value {
+            TemplateValue::Int(v) => (0, v as u64),
+            TemplateValue::Bool(v) => (1, v as u64),
+            TemplateValue::Dtype(v) => (2, v as u64),
+        };
+        key.push((name.len() as u64) << 8 | tag);
+        key.push(word);
+        push_bytes(&mut key, name.iter().copied());
     }
     key
 }
@@ -170,7 +229,7 @@ fn encode<S: AsRef<str>>(
 impl KernelFunction {
     /// The source for these template values, inputs and outputs: looked up, or generated once.
     ///
-    /// A hit generates no text, hashes no text and allocates nothing (keys of up to 256 bytes).
+    /// A hit generates no text, hashes no text and allocates nothing (keys of up to 48 words).
     ///
     /// # Errors
     /// `Argument` for wrong counts; `Kernel` for template names that are no identifiers, are used
@@ -183,18 +242,24 @@ impl KernelFunction {
     ) -> Result<Arc<Specialization>> {
         self.check_counts(inputs.len(), outputs.len())?;
         let key = encode(template, inputs, outputs);
-        let hash = xxh3_64(&key);
+        let hash = xxh3_64(bytemuck::cast_slice(&key));
         if let Some(found) = self.cache.lock().get(hash, &key) {
             return Ok(found);
         }
         self.check_template(template)?;
         let made = source::generate(self, template, inputs, outputs);
+        let built = self.cache.lock().built.clone();
         let value = Arc::new(Specialization {
             name: self.name.clone(),
             hash: xxh3_128(made.text.as_bytes()),
             source: made.text.into(),
             args: made.args.into(),
             mode: self.mode,
+            dialect: self.dialect,
+            ensure_row_contiguous: self.ensure_row_contiguous,
+            atomic_outputs: self.atomic_outputs,
+            inputs: self.inputs.clone(),
+            built,
         });
         let mut cache = self.cache.lock();
         cache.stats.misses += 1;

@@ -17,7 +17,7 @@ pub mod sort;
 pub mod view;
 
 pub use conv::Conv;
-pub use custom::{CallOp, Callee, CustomOp};
+pub use custom::{CallOp, Callee, CustomOp, KernelLaunch};
 pub use index::{Combine, Gather, Scatter};
 pub use matmul::{GatherMatmul, QuantMatmul};
 pub use nn::{Rope, Sdpa};
@@ -136,7 +136,7 @@ pub enum Op {
     /// Inverse of square matrices in the last two axes.
     Inverse,
 
-    /// A user's kernel.
+    /// A user's kernel. Scalars: the value that outputs start with, if one was given.
     Custom(CustomOp),
     /// A compiled function. Scalars: the cells of its scalar program.
     Call(CallOp),

@@ -73,7 +73,7 @@ fn bitcast(from: &Layout, dtype: Dtype, out: &Aval) -> Option<Layout> {
     if a == b {
         return Some(from.clone());
     }
-    if !from.is_contiguous() || (from.offset * a) % b != 0 {
+    if !from.is_contiguous() || !(from.offset * a).is_multiple_of(b) {
         return None;
     }
     let mut l = Layout::contiguous(out.shape.clone());

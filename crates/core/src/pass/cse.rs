@@ -7,10 +7,15 @@ use crate::op::Op;
 use hashbrown::HashMap;
 
 pub(super) fn run(g: Graph) -> Graph {
+    let own = written(&g);
     let mut seen: HashMap<GraphNode, Vec<Ref>> = HashMap::new();
+    let mut index = 0;
     rebuild(g, |out, node| {
-        // A user's kernel may write to what it is given.
-        if matches!(node.op, Op::Custom(_)) {
+        index += 1;
+        // A user's kernel that writes to what it is given, or adds to what is there, runs each time,
+        // and what it writes to must be nobody else's.
+        let runs_each_time = matches!(&node.op, Op::Custom(c) if !c.0.spec.is_pure());
+        if runs_each_time || own.get(index - 1) == Some(&true) {
             return push(out, node);
         }
         if let Some(refs) = seen.get(&node) {
@@ -20,4 +25,23 @@ pub(super) fn run(g: Graph) -> Graph {
         seen.insert(node, refs.clone());
         refs
     })
+}
+
+/// Which nodes make the memory that a kernel writes in place, or views of it. Empty without such kernels.
+fn written(g: &Graph) -> Vec<bool> {
+    let mut own = Vec::new();
+    for (i, node) in g.nodes.iter().enumerate().rev() {
+        let sources: &[Ref] = if node.op.is_view() { &node.ins[..1] } else { &node.ins };
+        for (k, &r) in sources.iter().enumerate() {
+            let writes = match &node.op {
+                Op::Custom(c) => c.0.spec.is_mutable(k),
+                op => op.is_view() && own.get(i) == Some(&true),
+            };
+            if let (true, Ref::Node(n, _)) = (writes, r) {
+                own.resize(g.nodes.len(), false);
+                own[n as usize] = true;
+            }
+        }
+    }
+    own
 }

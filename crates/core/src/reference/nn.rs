@@ -68,7 +68,7 @@ pub(super) fn layer_norm(ins: &[Tensor], eps: Number, out: &Aval) -> Result<Tens
     Ok(affine(made, ins, out))
 }
 
-/// Rotates pairs of features by (offset + t) * scale * base^(-2i / dims), or times 1 / freqs[i]. The
+/// Rotates pairs of features by `(offset + t) * scale * base^(-2i / dims)`, or times `1 / freqs[i]`. The
 /// position, the factor and the angle are each rounded to float32.
 pub(super) fn rope(r: &Rope, ins: &[Tensor], cells: &[Number], out: &Aval) -> Result<Tensor> {
     let x = &ins[0];

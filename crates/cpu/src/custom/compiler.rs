@@ -13,7 +13,8 @@ use xxhash_rust::xxh3::xxh3_128;
 const NAMES: [&str; 3] = ["c++", "g++", "clang++"];
 
 /// Flags that fix the meaning of a kernel; a compiler that refuses one of these is no use.
-const MEANING: &[&str] = &["-std=gnu++17", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-w", "-Wno-narrowing"];
+const MEANING: &[&str] =
+    &["-std=gnu++17", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-w", "-Wno-narrowing"];
 
 /// Flags that make it fast or its errors short; left out together if the compiler knows not all.
 const TUNING: &[&str] = &[
@@ -23,6 +24,8 @@ const TUNING: &[&str] = &[
     "-fno-rtti",
     "-fno-math-errno",
     "-fno-trapping-math",
+    // C++ lets a compiler drop a loop that never ends; then it could not be interrupted either.
+    "-fno-finite-loops",
     "-fvisibility=hidden",
     "-fno-stack-protector",
     "-fno-asynchronous-unwind-tables",
@@ -74,16 +77,22 @@ impl Compiler {
         let (program, args) = match words.next() {
             Some(first) => match search(&first, path) {
                 Some(program) => (program, words.collect()),
-                None => bail!(Kernel, "[metal_kernel] CXX names {first:?}, which is not a program here; {HELP}"),
+                None => {
+                    bail!(Kernel, "[metal_kernel] CXX names {first:?}, which is not a program here; {HELP}")
+                }
             },
             None => match NAMES.iter().find_map(|n| search(OsStr::new(n), path)) {
                 Some(program) => (program, Vec::new()),
-                None => bail!(Kernel, "[metal_kernel] custom kernels on the CPU need a C++ compiler, and none of c++, g++, clang++ is in PATH; {HELP}"),
+                None => bail!(
+                    Kernel,
+                    "[metal_kernel] custom kernels on the CPU need a C++ compiler, and none of c++, g++, clang++ is in PATH; {HELP}"
+                ),
             },
         };
         // Path, time and size stand for the version: asking the compiler would cost a process.
         let real = program.canonicalize().unwrap_or_else(|_| program.clone());
-        let meta = real.metadata().map_err(|e| err!(Io, "[metal_kernel] cannot read {}: {e}", real.display()))?;
+        let meta =
+            real.metadata().map_err(|e| err!(Io, "[metal_kernel] cannot read {}: {e}", real.display()))?;
         let text = format!("{real:?} {args:?} {} {} {:?} {:?}", meta.mtime(), meta.size(), MEANING, TUNING);
         Ok(Compiler { program, args, identity: xxh3_128(text.as_bytes()) })
     }
@@ -104,7 +113,8 @@ impl Compiler {
         if code && out.exists() {
             return Ok(());
         }
-        let unknown = ["unrecognized", "unknown argument", "unsupported option", "bad value", "not supported"];
+        let unknown =
+            ["unrecognized", "unknown argument", "unsupported option", "bad value", "not supported"];
         if unknown.iter().any(|u| text.contains(u)) {
             let (code, second) = self.call(source, out, false)?;
             if code && out.exists() {
@@ -113,7 +123,11 @@ impl Compiler {
             text = second;
         }
         let program = self.program.display();
-        bail!(Kernel, "[metal_kernel {kernel}] the source does not compile ({program}):\n{}", essence(kernel, unit, &text))
+        bail!(
+            Kernel,
+            "[metal_kernel {kernel}] the source does not compile ({program}):\n{}",
+            essence(kernel, unit, &text)
+        )
     }
 
     fn call(&self, source: &Path, out: &Path, tuned: bool) -> Result<(bool, String)> {

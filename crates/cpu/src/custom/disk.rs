@@ -90,7 +90,8 @@ impl Disk {
     /// The file of this key if it is whole, ours, and what was written; a bad one is removed.
     pub(super) fn find(&self, key: u128) -> Option<PathBuf> {
         let path = self.path(key);
-        let open = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
+        let open =
+            OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
         let mut file = match open {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return None,
@@ -109,7 +110,11 @@ impl Disk {
 
     fn verify(&self, file: &mut File, key: u128) -> Option<()> {
         let meta = file.metadata().ok()?;
-        if !meta.is_file() || meta.uid() != self.uid || meta.mode() & 0o022 != 0 || meta.len() > self.max_bytes.max(1 << 30) {
+        if !meta.is_file()
+            || meta.uid() != self.uid
+            || meta.mode() & 0o022 != 0
+            || meta.len() > self.max_bytes.max(1 << 30)
+        {
             return None;
         }
         let mut bytes = Vec::new();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use isopace_core::kernel::{Mode, Specialization};
+use isopace_core::kernel::{Dialect, Mode, Specialization};
 use isopace_core::{Error, Result, bail, err};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ pub const PRELUDE: [(&str, &str); 3] = [
     ("metal_threads.h", include_str!("../../include/metal_threads.h")),
 ];
 
-/// The version of what an entry point and [`super::run`] expect of each other.
+/// The version of what an entry point and [`super::run()`] expect of each other.
 const ABI: u32 = 1;
 
 /// Everything the compiler sees for a specialization: prelude, then generated source.
@@ -142,8 +142,15 @@ impl Modules {
     ///
     /// # Errors
     /// `Kernel` with the compiler's errors, or saying that there is no compiler; `Io` where no
-    /// folder can be written.
+    /// folder can be written; `Unsupported` for CUDA C++.
     pub fn get(&self, spec: &Specialization) -> Result<Fetched> {
+        if spec.dialect == Dialect::Cuda {
+            let name = &spec.name;
+            bail!(
+                Unsupported,
+                "[cuda_kernel {name}] CUDA C++ needs an NVIDIA GPU; a CPU runs the Metal dialect (metal_kernel)"
+            );
+        }
         let flight = self.flights.lock().entry(spec.hash).or_default().clone();
         let mut built = false;
         let result = flight.get_or_init(|| self.make(spec, &mut built)).clone();
@@ -168,11 +175,11 @@ impl Modules {
         };
         let key = self.key(spec, &compiler);
         let disk = self.disk();
-        if let Some(module) = disk.and_then(|d| self.from_disk(d, key, spec)) {
+        if let Some(module) = disk.and_then(|d| self.find_on_disk(d, key, spec)) {
             return Ok(module);
         }
         let _lock = disk.and_then(|d| d.lock(key));
-        if let Some(module) = disk.and_then(|d| self.from_disk(d, key, spec)) {
+        if let Some(module) = disk.and_then(|d| self.find_on_disk(d, key, spec)) {
             return Ok(module);
         }
         let (shop, kept) = match disk.map(|d| (d, d.workshop())) {
@@ -181,7 +188,12 @@ impl Modules {
                 let temp = std::env::temp_dir();
                 let shop = Workshop::new(&temp);
                 let name = &spec.name;
-                (shop.map_err(|e| err!(Io, "[metal_kernel {name}] cannot build in {}: {e}", temp.display()))?, None)
+                (
+                    shop.map_err(|e| {
+                        err!(Io, "[metal_kernel {name}] cannot build in {}: {e}", temp.display())
+                    })?,
+                    None,
+                )
             }
         };
         let unit = unit_text(spec);
@@ -200,7 +212,7 @@ impl Modules {
         Ok(module)
     }
 
-    fn from_disk(&self, disk: &Disk, key: u128, spec: &Specialization) -> Option<Arc<Module>> {
+    fn find_on_disk(&self, disk: &Disk, key: u128, spec: &Specialization) -> Option<Arc<Module>> {
         let path = disk.find(key)?;
         match load(&path, spec) {
             Ok(module) => {
@@ -225,7 +237,9 @@ impl Modules {
             }
             let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
             let of_first = info.split("\n\n").next().unwrap_or("").lines();
-            for line in of_first.filter(|l| ["model name", "flags", "Features", "CPU part"].iter().any(|p| l.starts_with(p))) {
+            for line in of_first
+                .filter(|l| ["model name", "flags", "Features", "CPU part"].iter().any(|p| l.starts_with(p)))
+            {
                 bytes.extend_from_slice(line.as_bytes());
             }
             xxh3_128(&bytes)
@@ -246,7 +260,9 @@ fn user() -> u32 {
 
 fn load(path: &Path, spec: &Specialization) -> Result<Arc<Module>> {
     let name = &spec.name;
-    let fail = |e: libloading::Error| -> Error { err!(Kernel, "[metal_kernel {name}] cannot load {}: {e}", path.display()) };
+    let fail = |e: libloading::Error| -> Error {
+        err!(Kernel, "[metal_kernel {name}] cannot load {}: {e}", path.display())
+    };
     // SAFETY: running the library's initialisers is sound: it was compiled here from our own
     // prelude and the user's kernel (Disk::find verified the file, Compiler::compile wrote it),
     // and the user's kernel is trusted as any code of the program is.
@@ -267,7 +283,13 @@ fn load(path: &Path, spec: &Specialization) -> Result<Arc<Module>> {
     let entry = *unsafe { library.get::<Entry>(b"isopace_kernel\0") }.map_err(fail)?;
     // Never unloaded: fibers, other threads and the caches above may hold its code.
     std::mem::forget(library);
-    Ok(Arc::new(Module { name: name.clone(), entry, args: args as usize, cooperative: cooperative != 0, hash: spec.hash }))
+    Ok(Arc::new(Module {
+        name: name.clone(),
+        entry,
+        args: args as usize,
+        cooperative: cooperative != 0,
+        hash: spec.hash,
+    }))
 }
 
 // What `Entry` takes; kept here so that the two unsafe files agree on it.

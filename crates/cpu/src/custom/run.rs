@@ -31,6 +31,8 @@ struct Frame {
     armed: AtomicI32,
     leave: AtomicPtr<c_void>,
     jump: [u64; 64],
+    /// The flag of the interrupt that this run was given.
+    stop: *const AtomicI32,
 }
 
 /// What the prelude calls `grid_info`.
@@ -77,12 +79,15 @@ impl Arg<'_> {
     }
 }
 
+/// Stops the kernels that the device runs for arrays.
+pub static INTERRUPT: Interrupt = Interrupt::new();
+
 /// A way to stop kernels that run, from any thread.
 ///
 /// Raising it makes every run that was given it return an error soon: between threadgroups by a
 /// flag, and inside a body that does not end by a signal (`SIGURG`) to the threads that run it,
 /// whose handler continues them at a jump out of the entry point. What the kernel wrote until then
-/// stays written. The handler is installed at the first raise, and passes on signals not its own.
+/// stays written. The handler is installed at the first run, and passes on signals not its own.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     stop: AtomicI32,
@@ -95,10 +100,26 @@ impl Interrupt {
     }
 
     /// Stops the runs that hold this interrupt, and those to come until [`Interrupt::clear`].
+    ///
+    /// May be called from a signal handler: it waits for no lock. Where a thread holds the list of
+    /// runs all the time, the flag alone stops them, and a body that does not end needs another call.
     pub fn raise(&self) {
         install_handler();
         self.stop.store(1, Ordering::SeqCst);
-        for &thread in self.running.lock().iter() {
+        if !PLACE.get().is_null() {
+            // This thread runs a kernel, so this is a signal handler on top of it. Our own signal must
+            // wait until that handler has returned, which also takes the mask back.
+            // SAFETY: all-zero bytes are a valid sigset_t to initialise.
+            let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+            // SAFETY: `set` is a live local.
+            unsafe { libc::sigemptyset(&mut set) };
+            // SAFETY: as above; the signal exists.
+            unsafe { libc::sigaddset(&mut set, libc::SIGURG) };
+            // SAFETY: as above; the old mask is not asked for.
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, null_mut()) };
+        }
+        let Some(running) = (0..1000).find_map(|_| self.running.try_lock()) else { return };
+        for &thread in running.iter() {
             // SAFETY: a thread in the list is alive: it takes itself out, under this lock, before
             // it goes on (Presence::drop).
             unsafe { libc::pthread_kill(thread, libc::SIGURG) };
@@ -126,6 +147,7 @@ struct Presence<'a>(&'a Interrupt, libc::pthread_t);
 
 impl<'a> Presence<'a> {
     fn new(interrupt: &'a Interrupt, frame: *mut Frame) -> Presence<'a> {
+        install_handler();
         PLACE.set(frame);
         // SAFETY: pthread_self takes nothing and cannot fail.
         let me = unsafe { libc::pthread_self() };
@@ -171,7 +193,8 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
         let before = BEFORE.load(Ordering::SeqCst);
         if !before.is_null() {
             // SAFETY: install_handler stored it only if it was a handler of this very type.
-            let before: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = unsafe { std::mem::transmute(before) };
+            let before: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                unsafe { std::mem::transmute(before) };
             before(signal, info, context);
         }
         return;
@@ -179,6 +202,10 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: PLACE is set only while its frame lives on this thread's stack (run_chunk), and a
     // handler runs on the thread it interrupts.
     let frame = unsafe { &*place };
+    // SAFETY: `run` borrows the interrupt for as long as the frame lives.
+    if unsafe { &*frame.stop }.load(Ordering::SeqCst) == 0 {
+        return; // late: meant for a run that has ended
+    }
     if frame.armed.swap(0, Ordering::SeqCst) == 0 {
         return; // in Rust, not in the kernel: the flag will be seen
     }
@@ -227,7 +254,8 @@ impl Stacks {
             return Err(std::io::Error::last_os_error());
         }
         let mapping: *mut u8 = mapping.cast();
-        let skip = (mapping as usize + STATE_ROOM_BYTES).next_multiple_of(STACK_STRIDE_BYTES) - mapping as usize;
+        let skip =
+            (mapping as usize + STATE_ROOM_BYTES).next_multiple_of(STACK_STRIDE_BYTES) - mapping as usize;
         let stacks = Stacks { mapping, bytes, first: mapping.wrapping_add(skip), count };
         let open = |at: *mut u8, bytes: usize| {
             // SAFETY: `at..at + bytes` lies in the mapping made above, on page boundaries.
@@ -270,7 +298,8 @@ impl Lent {
         let count = threads.next_power_of_two().max(32);
         let mut shelf = SHELF.lock();
         loop {
-            let fits = shelf.free.iter().enumerate().filter(|(_, s)| s.count >= count).min_by_key(|(_, s)| s.count);
+            let fits =
+                shelf.free.iter().enumerate().filter(|(_, s)| s.count >= count).min_by_key(|(_, s)| s.count);
             if let Some((i, _)) = fits {
                 return Ok(Lent(Some(shelf.free.swap_remove(i))));
             }
@@ -335,7 +364,10 @@ pub unsafe fn run(
         bail!(Argument, "{place} threadgroup {threadgroup:?} has a zero; each size must be at least 1");
     }
     if threads > u64::from(MAX_THREADS_PER_THREADGROUP) {
-        bail!(Argument, "{place} threadgroup {threadgroup:?} has {threads} threads; at most {MAX_THREADS_PER_THREADGROUP} are possible");
+        bail!(
+            Argument,
+            "{place} threadgroup {threadgroup:?} has {threads} threads; at most {MAX_THREADS_PER_THREADGROUP} are possible"
+        );
     }
     if grid.contains(&0) {
         return Ok(());
@@ -346,7 +378,8 @@ pub unsafe fn run(
     let (Some(total), Some(all_threads)) = (product(groups), product(grid)) else {
         bail!(Argument, "{place} grid {grid:?} has more than 2^64 threads");
     };
-    let chunks = if module.cooperative { total } else { (all_threads / THREADS_PER_CHUNK).min(total) }.clamp(1, MAX_CHUNKS);
+    let chunks = if module.cooperative { total } else { (all_threads / THREADS_PER_CHUNK).min(total) }
+        .clamp(1, MAX_CHUNKS);
     let team = (group[0] * group[1] * group[2]) as usize;
     let pointers = Pointers(args.iter().map(Arg::pointer).collect());
     let pointers = &pointers;
@@ -402,7 +435,12 @@ fn run_chunk(
         info.memory = stacks.first;
         info.state = stacks.mapping;
     }
-    let mut frame = Frame { armed: AtomicI32::new(0), leave: AtomicPtr::new(null_mut()), jump: [0; 64] };
+    let mut frame = Frame {
+        armed: AtomicI32::new(0),
+        leave: AtomicPtr::new(null_mut()),
+        jump: [0; 64],
+        stop: &interrupt.stop,
+    };
     info.place = &mut frame;
     let _presence = Presence::new(interrupt, info.place);
     // SAFETY: `load` checked that the module follows this version of the ABI; `run`'s caller

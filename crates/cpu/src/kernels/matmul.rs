@@ -1,6 +1,6 @@
 //! Dense matrix products.
 //!
-//! Float32, float16 and bfloat16 go through packed panels ([`super::panel`]): operands are packed
+//! Float32, float16 and bfloat16 go through packed panels (`panel.rs`): operands are packed
 //! (and widened) once by all threads, then tiles of the output are computed in blocks whose size
 //! depends on the shape alone; accumulation is in float32, in the order of k, and rounded once.
 //! Products with one row or column are bound by memory and take loops of their own. Float64 and
@@ -361,27 +361,31 @@ fn thin<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) -> bool {
 crate::isa::multiversion! {
     /// The sum of products: 64 running sums in the order of the elements, added up pairwise.
     pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
-        let mut acc = [[0f32; 16]; 4];
+        // One flat array: nested ones are vectorised across the wrong axis.
+        let mut acc = [0f32; 64];
         let (xs, xr) = x.as_chunks::<64>();
         let (ys, yr) = y[..x.len()].as_chunks::<64>();
         for (x, y) in xs.iter().zip(ys) {
-            for a in 0..4 {
-                for j in 0..16 {
-                    acc[a][j] = madd::<FMA>(x[16 * a + j], y[16 * a + j], acc[a][j]);
-                }
+            for j in 0..64 {
+                acc[j] = madd::<FMA>(x[j], y[j], acc[j]);
             }
         }
         for (i, (x, y)) in xr.iter().zip(yr).enumerate() {
-            acc[i / 16][i % 16] = madd::<FMA>(*x, *y, acc[i / 16][i % 16]);
+            acc[i] = madd::<FMA>(*x, *y, acc[i]);
         }
-        let mut s: [f32; 16] = std::array::from_fn(|j| (acc[0][j] + acc[1][j]) + (acc[2][j] + acc[3][j]));
-        for half in [8, 4, 2, 1] {
-            for j in 0..half {
-                s[j] += s[j + half];
-            }
-        }
-        s[0]
+        fold(acc)
     }
+}
+
+/// Adds 64 sums pairwise.
+#[inline(always)]
+pub(crate) fn fold(mut s: [f32; 64]) -> f32 {
+    for half in [32, 16, 8, 4, 2, 1] {
+        for j in 0..half {
+            s[j] += s[j + half];
+        }
+    }
+    s[0]
 }
 
 crate::isa::multiversion! {

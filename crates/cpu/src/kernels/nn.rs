@@ -1,6 +1,7 @@
 //! Row kernels: softmax, logsumexp, norms and rotary positions. Values of 16 bits are widened,
 //! computed in float32 and rounded once. Rows are spread over the pool.
 
+use super::matmul::fold;
 use crate::pool;
 use crate::simd::convert::Load;
 use crate::simd::lanes::madd;
@@ -30,9 +31,7 @@ fn rows<T: Load>(x: &[T], n: usize, out: &mut [T], f: impl Fn(usize, &mut [f32])
             line.resize(n, 0.0);
             for (r, o) in out.chunks_exact_mut(n).enumerate() {
                 let r = i * per + r;
-                T::widen(&x[r * n..][..n], line);
-                f(r, line);
-                T::narrow(line, o);
+                T::map(&x[r * n..][..n], o, line, |row| f(r, row));
             }
         })
     });
@@ -55,34 +54,20 @@ crate::isa::multiversion! {
     }
 }
 
-/// Adds sixteen by four sums, pairwise.
-#[inline(always)]
-fn fold(acc: [[f32; 16]; 4]) -> f32 {
-    let mut s: [f32; 16] = std::array::from_fn(|j| (acc[0][j] + acc[1][j]) + (acc[2][j] + acc[3][j]));
-    for half in [8, 4, 2, 1] {
-        for j in 0..half {
-            s[j] += s[j + half];
-        }
-    }
-    s[0]
-}
-
 crate::isa::multiversion! {
     /// Replaces x by exp(x - shift) and returns the sum.
     fn exp_sum(x: &mut [f32], shift: f32) -> f32 {
-        let mut acc = [[0f32; 16]; 4];
+        let mut acc = [0f32; 64];
         let (chunks, rest) = x.as_chunks_mut::<64>();
         for c in chunks {
-            for a in 0..4 {
-                for j in 0..16 {
-                    c[16 * a + j] = exp1::<FMA>(c[16 * a + j] - shift);
-                    acc[a][j] += c[16 * a + j];
-                }
+            for j in 0..64 {
+                c[j] = exp1::<FMA>(c[j] - shift);
+                acc[j] += c[j];
             }
         }
         for (i, v) in rest.iter_mut().enumerate() {
             *v = exp1::<FMA>(*v - shift);
-            acc[i / 16][i % 16] += *v;
+            acc[i] += *v;
         }
         fold(acc)
     }
@@ -100,19 +85,17 @@ crate::isa::multiversion! {
 crate::isa::multiversion! {
     /// The sum of (x - mean)².
     fn square_sum(x: &[f32], mean: f32) -> f32 {
-        let mut acc = [[0f32; 16]; 4];
+        let mut acc = [0f32; 64];
         let (chunks, rest) = x.as_chunks::<64>();
         for c in chunks {
-            for a in 0..4 {
-                for j in 0..16 {
-                    let d = c[16 * a + j] - mean;
-                    acc[a][j] = madd::<FMA>(d, d, acc[a][j]);
-                }
+            for j in 0..64 {
+                let d = c[j] - mean;
+                acc[j] = madd::<FMA>(d, d, acc[j]);
             }
         }
         for (i, v) in rest.iter().enumerate() {
             let d = *v - mean;
-            acc[i / 16][i % 16] = madd::<FMA>(d, d, acc[i / 16][i % 16]);
+            acc[i] = madd::<FMA>(d, d, acc[i]);
         }
         fold(acc)
     }

@@ -10,6 +10,13 @@ pub trait Load: Copy + Default + Send + Sync + 'static {
     fn widen(src: &[Self], dst: &mut [f32]);
     /// Writes the values of `src` rounded.
     fn narrow(src: &[f32], dst: &mut [Self]);
+    /// Runs `f` on the values of `src` as float32 and writes what it leaves, rounded, to `dst`;
+    /// `scratch` has the length of both.
+    fn map(src: &[Self], dst: &mut [Self], scratch: &mut [f32], f: impl FnOnce(&mut [f32])) {
+        Self::widen(src, scratch);
+        f(scratch);
+        Self::narrow(scratch, dst);
+    }
     /// Runs `f` on the values as float32, copied only if they are stored otherwise.
     fn with_f32<R>(src: &[Self], scratch: &mut Vec<f32>, f: impl FnOnce(&[f32]) -> R) -> R {
         scratch.resize(src.len(), 0.0);
@@ -24,6 +31,10 @@ impl Load for f32 {
     }
     fn narrow(src: &[f32], dst: &mut [f32]) {
         dst[..src.len()].copy_from_slice(src);
+    }
+    fn map(src: &[f32], dst: &mut [f32], _: &mut [f32], f: impl FnOnce(&mut [f32])) {
+        dst.copy_from_slice(src);
+        f(dst);
     }
     fn with_f32<R>(src: &[f32], _: &mut Vec<f32>, f: impl FnOnce(&[f32]) -> R) -> R {
         f(src)

@@ -59,13 +59,24 @@ pub fn at<T, const N: usize>(s: &[T], at: usize) -> &[T; N] {
 /// Loads and stores of x86 vectors; arrays carry the bounds, so only the feature matters, and a
 /// caller without it cannot call these outside `unsafe`.
 #[cfg(target_arch = "x86_64")]
-pub mod x86 {
+pub(crate) mod x86 {
     use std::arch::x86_64::*;
+
+    /// Asks for the cache lines of `bytes` bytes, `ahead` bytes after the start of `s`; a hint that
+    /// may point anywhere.
+    #[inline(always)]
+    pub fn prefetch(s: &[u8], ahead: usize, bytes: usize) {
+        for line in (0..bytes).step_by(64) {
+            // SAFETY: SSE is part of x86-64, and a prefetch never faults, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(s.as_ptr().wrapping_add(ahead + line).cast()) };
+        }
+    }
 
     macro_rules! moves {
         ($($feature:literal: $load:ident, $store:ident, $t:ty, $n:literal, $v:ty, $l:ident, $s:ident;)*) => { $(
             /// Loads one vector.
             #[inline]
+            #[allow(dead_code, reason = "loads and stores come in pairs")]
             #[target_feature(enable = $feature)]
             pub fn $load(a: &[$t; $n]) -> $v {
                 // SAFETY: the array has exactly the bytes of the vector; the load is unaligned.
@@ -73,6 +84,7 @@ pub mod x86 {
             }
             /// Stores one vector.
             #[inline]
+            #[allow(dead_code, reason = "loads and stores come in pairs")]
             #[target_feature(enable = $feature)]
             pub fn $store(a: &mut [$t; $n], v: $v) {
                 // SAFETY: the array has exactly the bytes of the vector; the store is unaligned.

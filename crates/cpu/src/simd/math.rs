@@ -5,6 +5,8 @@
 //! signed zeros, subnormals, infinities and NaN, on every ISA. `f64` slices go through the
 //! standard library (correct to about one ulp, not vectorised).
 
+#![allow(clippy::excessive_precision, reason = "coefficients as they are published")]
+
 use super::lanes::madd;
 
 /// Adding and subtracting this rounds a float32 below 2^22 to an integer, ties to even.

@@ -2,7 +2,7 @@
 
 use super::{inputs, one};
 use crate::buffer::CpuBuffer;
-use crate::elem::{Elem, by_dtype, by_size};
+use crate::elem::{self, by_dtype, by_size};
 use crate::view::{self, Walk, buffer, dense};
 use isopace_core::backend::{Kernel, Spec, Value};
 use isopace_core::op::Combine;
@@ -59,17 +59,6 @@ pub fn dynamic_slice(spec: Spec<'_>, axes: &Dims<u8>) -> Result<Arc<dyn Kernel>>
     })
 }
 
-/// How a combination writes.
-fn combine_fn<T: Elem>(c: Combine) -> impl Fn(T, T) -> T {
-    move |old, new| match c {
-        Combine::Set => new,
-        Combine::Add => old.add(new),
-        Combine::Mul => old.mul(new),
-        Combine::Min => Elem::min(old, new),
-        Combine::Max => Elem::max(old, new),
-    }
-}
-
 /// Writes `update` over `region` of the first input, in place when nobody else holds it.
 fn update_region(
     x: &mut Value,
@@ -88,7 +77,7 @@ fn update_region(
         let Some(b) = view::unique(&mut v) else { bail!(Internal, "[slice_update] the target is shared") };
         let data = b.slice_mut::<T>()?;
         view::check(&region, data.len())?;
-        walk.write(data, 0, &from, combine_fn::<T>(combine), combine == Combine::Set);
+        walk.write(data, 0, &from, |old, new| elem::combine(combine, old, new), combine == Combine::Set);
     });
     Ok(v)
 }

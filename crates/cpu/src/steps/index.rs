@@ -2,7 +2,7 @@
 
 use super::{inputs, one};
 use crate::buffer::CpuBuffer;
-use crate::elem::{Elem, by_dtype, by_size};
+use crate::elem::{by_dtype, by_size, combine};
 use crate::pool;
 use crate::view::{self, Walk, buffer, dense};
 use isopace_core::backend::{Kernel, Spec, Value};
@@ -33,7 +33,8 @@ pub fn gather(spec: Spec<'_>, g: &Gather) -> Result<Arc<dyn Kernel>> {
         let slice: usize = g.sizes.iter().product();
         let mut b = CpuBuffer::new(out.nbytes())?;
         // The slice at index 0 on every axis; each position moves its offset.
-        let window = Layout { shape: g.sizes.as_slice().into(), strides: x.strides.clone(), offset: x.offset };
+        let window =
+            Layout { shape: g.sizes.as_slice().into(), strides: x.strides.clone(), offset: x.offset };
         let walk = Walk::new(&window, &g.sizes);
         let count = out.shape.elems() / slice.max(1);
         if index.iter().any(|i| i.len() != count) && slice > 0 {
@@ -120,17 +121,6 @@ pub fn scatter(spec: Spec<'_>, s: &Scatter) -> Result<Arc<dyn Kernel>> {
         });
         Ok(v)
     })
-}
-
-#[inline]
-fn combine<T: Elem>(c: Combine, old: T, new: T) -> T {
-    match c {
-        Combine::Set => new,
-        Combine::Add => old.add(new),
-        Combine::Mul => old.mul(new),
-        Combine::Min => Elem::min(old, new),
-        Combine::Max => Elem::max(old, new),
-    }
 }
 
 /// Outer, axis and inner extents around an axis.

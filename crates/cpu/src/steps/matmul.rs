@@ -90,9 +90,8 @@ pub fn stacked(
     o: &mut [f32],
 ) -> Result<()> {
     let lead = &w_shape[..w_shape.len().saturating_sub(2)];
-    let full = |rows: usize, cols: usize| {
-        Layout::contiguous(lead.iter().copied().chain([rows, cols]).collect())
-    };
+    let full =
+        |rows: usize, cols: usize| Layout::contiguous(lead.iter().copied().chain([rows, cols]).collect());
     let b = if transposed {
         let mut perm: SmallVec<[usize; 4]> = (0..lead.len() + 2).collect();
         perm.swap(lead.len(), lead.len() + 1);
@@ -156,7 +155,9 @@ pub fn gather_matmul(spec: Spec<'_>, g: GatherMatmul) -> Result<Arc<dyn Kernel>>
         let lhs_count = x.len().checked_div(m * k).unwrap_or(0);
         let (transposed, w): (bool, Cow<'_, [f32]>) = match g.quant {
             None => (false, dense_f32(&ins[1], avals[1].dtype)?),
-            Some(q) => (q.transpose, quant::dense_weight(&ins[1..1 + parts], &avals[1..1 + parts], q.format)?.into()),
+            Some(q) => {
+                (q.transpose, quant::dense_weight(&ins[1..1 + parts], &avals[1..1 + parts], q.format)?.into())
+            }
         };
         let rhs_count = w.len().checked_div(n * k).unwrap_or(0);
         // Which matrix each product takes; without indices the operand's own batch, broadcast.
@@ -183,9 +184,7 @@ pub fn gather_matmul(spec: Spec<'_>, g: GatherMatmul) -> Result<Arc<dyn Kernel>>
             a: (k as isize, 1),
             b: if transposed { (1, k as isize) } else { (n as isize, 1) },
         };
-        let buf = view::write_f32(&out, |o| {
-            batch.run::<f32>(&x, &w, o)
-        })?;
+        let buf = view::write_f32(&out, |o| batch.run::<f32>(&x, &w, o))?;
         Ok(view::value(buf, &out))
     })
 }

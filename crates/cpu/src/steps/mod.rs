@@ -3,6 +3,7 @@
 mod codes;
 mod conv;
 mod copy;
+mod custom;
 mod index;
 mod linalg;
 mod matmul;
@@ -133,6 +134,6 @@ pub fn kernel(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
         Op::RandomBits => random::random_bits(spec),
         Op::Conv(c) => conv::conv(spec, c),
         Op::Inverse => linalg::inverse(spec),
-        Op::Custom(c) => bail!(Unsupported, "[{}] custom kernels do not run on this device yet", c.name()),
+        Op::Custom(c) => custom::custom(spec, c),
     }
 }

@@ -3,10 +3,13 @@
 
 use super::{float, inputs, one};
 use crate::buffer::CpuBuffer;
+use crate::kernels::nn as kernel;
 use crate::pool;
 use crate::view::{self, dense, dense_f32};
+use half::{bf16, f16};
 use isopace_core::backend::{Kernel, Spec};
 use isopace_core::{Aval, Dtype, Result, bail};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Elements computed by one thread at a time.
@@ -49,13 +52,6 @@ fn rows<T: Sync, R: Send>(x: &[T], out: &mut [R], n: usize, f: impl Fn(&[T], &mu
     if out.len() <= per * n { chunk(0, out) } else { pool::for_chunks(out, per * n, chunk) }
 }
 
-fn softmax_row(x: &[f32], o: &mut [f32]) {
-    let top = x.iter().fold(f32::NEG_INFINITY, |a, &x| if x > a || x.is_nan() { x } else { a });
-    x.iter().zip(o.iter_mut()).for_each(|(&x, o)| *o = (x - top).exp());
-    let inv = (1.0 / sum(o, |x| x)) as f32;
-    o.iter_mut().for_each(|o| *o *= inv);
-}
-
 /// exp(x - max) / sum.
 pub fn softmax(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
     let (avals, out) = (inputs(spec, 1)?, spec.outs[0].clone());
@@ -76,11 +72,12 @@ pub fn softmax(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
             });
             return Ok(view::value(b, &out));
         }
-        let x = dense_f32(&ins[0], d)?;
-        let b = view::write_f32(&out, |o| {
-            rows(&x, o, n, softmax_row);
-            Ok(())
-        })?;
+        let mut b = CpuBuffer::new(out.nbytes())?;
+        match d {
+            Dtype::F16 => kernel::softmax::<f16>(&dense(&ins[0])?, n, b.slice_mut()?)?,
+            Dtype::BF16 => kernel::softmax::<bf16>(&dense(&ins[0])?, n, b.slice_mut()?)?,
+            _ => kernel::softmax::<f32>(&dense(&ins[0])?, n, b.slice_mut()?)?,
+        }
         Ok(view::value(b, &out))
     })
 }
@@ -97,6 +94,7 @@ fn round_to(d: Dtype) -> fn(f32) -> f32 {
 /// The statistic of a row: what to subtract and what to multiply with.
 fn norm(
     spec: Spec<'_>,
+    about_mean: bool,
     stats: impl Fn(&[f32], f64) -> (f32, f32) + Send + Sync + 'static,
     wide: impl Fn(&[f64], f64) -> (f64, f64) + Send + Sync + 'static,
 ) -> Result<Arc<dyn Kernel>> {
@@ -132,6 +130,19 @@ fn norm(
             });
             return Ok(view::value(buf, &out));
         }
+        if avals.iter().chain([&out]).all(|a| a.dtype == Dtype::F32) {
+            let mut buf = CpuBuffer::new(out.nbytes())?;
+            let part = |i: usize| match ins.get(i) {
+                Some(v) => dense::<f32>(v),
+                None => Ok(Cow::Borrowed(&[][..])),
+            };
+            let (x, w, b) = (dense::<f32>(&ins[0])?, part(1)?, part(2)?);
+            match about_mean {
+                true => kernel::layer_norm(&x, n, &w, &b, eps as f32, buf.slice_mut()?)?,
+                false => kernel::rms_norm(&x, n, &w, eps as f32, buf.slice_mut()?)?,
+            }
+            return Ok(view::value(buf, &out));
+        }
         let x = dense_f32(&ins[0], avals[0].dtype)?;
         let w = if ins.len() > 1 { Some(dense_f32(&ins[1], avals[1].dtype)?) } else { None };
         let b = if ins.len() > 2 { Some(dense_f32(&ins[2], avals[2].dtype)?) } else { None };
@@ -162,6 +173,7 @@ fn norm(
 pub fn rms_norm(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
     norm(
         spec,
+        false,
         |x, eps| (0.0, (1.0 / (sum(x, |x| x * x) / x.len() as f64 + eps).sqrt()) as f32),
         |x, eps| (0.0, 1.0 / (x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64 + eps).sqrt()),
     )
@@ -171,6 +183,7 @@ pub fn rms_norm(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
 pub fn layer_norm(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
     norm(
         spec,
+        true,
         |x, eps| {
             let n = x.len() as f64;
             let m = (sum(x, |x| x) / n) as f32;

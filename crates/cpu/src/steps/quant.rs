@@ -242,7 +242,16 @@ pub fn quant_matmul(spec: Spec<'_>, q: QuantMatmul) -> Result<Arc<dyn Kernel>> {
                 let mut dense = vec![0.0; w.lead * w.rows * w.cols];
                 w.all(false, &mut dense)?;
                 let wide = if q.transpose { w.rows } else { w.cols };
-                return matmul::stacked(&x, &ins[0].layout.shape, &dense, &avals[1].shape, (k, wide), q.transpose, &out, o);
+                return matmul::stacked(
+                    &x,
+                    &ins[0].layout.shape,
+                    &dense,
+                    &avals[1].shape,
+                    (k, wide),
+                    q.transpose,
+                    &out,
+                    o,
+                );
             }
             product(&w, &x, m, q.int8, o)
         })?;
@@ -373,7 +382,8 @@ pub fn pack_weight(spec: Spec<'_>, format: WeightFormat) -> Result<Arc<dyn Kerne
         let size = packed_bytes(format, rows, cols)?;
         let bytes = dense::<u8>(&ins[0])?;
         let one = bytes.len().checked_div(lead).unwrap_or(0);
-        let total = size.checked_mul(lead).ok_or_else(|| err!(Shape, "[pack_weight] {shape:?} is too large"))?;
+        let total =
+            size.checked_mul(lead).ok_or_else(|| err!(Shape, "[pack_weight] {shape:?} is too large"))?;
         let mut b = CpuBuffer::new(total.max(out.nbytes()))?;
         let data = b.slice_mut::<u8>()?;
         for i in 0..lead {
@@ -429,7 +439,11 @@ pub fn quantize(spec: Spec<'_>, group: usize, bits: usize, mode: QuantMode) -> R
     let outs: Vec<Aval> = spec.outs.to_vec();
     let cols = *avals[0].shape.last().unwrap_or(&0);
     let affine = mode == QuantMode::Affine;
-    if group == 0 || !cols.is_multiple_of(group) || !(1..=8).contains(&bits) || cols * bits % 32 != 0 {
+    if group == 0
+        || !cols.is_multiple_of(group)
+        || !(1..=8).contains(&bits)
+        || !(cols * bits).is_multiple_of(32)
+    {
         bail!(Shape, "[quantize] {cols} columns in groups of {group} with {bits} bits");
     }
     if outs.len() != if affine { 3 } else { 2 } {

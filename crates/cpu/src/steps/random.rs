@@ -2,8 +2,10 @@
 
 use super::{inputs, one};
 use crate::buffer::CpuBuffer;
+use crate::elem::by_size;
 use crate::pool;
 use crate::view::{self, dense};
+use crate::vm::scalar_bytes;
 use half::{bf16, f16};
 use isopace_core::backend::{Kernel, Spec};
 use isopace_core::op::random::threefry;
@@ -33,12 +35,17 @@ pub fn arange(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
             }};
         }
         let float = |i: usize| start.as_f64() + i as f64 * step.as_f64();
-        let whole = |n: Number| n.as_int().unwrap_or_else(|| n.as_f64() as i64);
-        let (s, d) = (whole(start), whole(step));
-        let exact = start.as_int().is_some() && step.as_int().is_some();
-        let int = |i: usize| {
-            if exact { s.wrapping_add((i as i64).wrapping_mul(d)) } else { float(i) as i64 }
-        };
+        let exact = start.as_int().zip(step.as_int());
+        // Of floats for an integer dtype: computed as floats, then converted.
+        if exact.is_none() && !out.dtype.is_inexact() {
+            by_size!(out.dtype.size(), T => fill!(T, |i| {
+                let bytes = scalar_bytes(Number::Float(float(i)), out.dtype);
+                bytemuck::pod_read_unaligned::<T>(&bytes[..size_of::<T>()])
+            }));
+            return Ok(view::value(b, &out));
+        }
+        let (s, d) = exact.unwrap_or((0, 0));
+        let int = |i: usize| s.wrapping_add((i as i64).wrapping_mul(d));
         match out.dtype {
             Dtype::Bool => fill!(u8, |i| (int(i) != 0) as u8),
             Dtype::U8 | Dtype::I8 => fill!(u8, |i| int(i) as u8),

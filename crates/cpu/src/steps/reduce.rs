@@ -4,8 +4,9 @@
 use super::{inputs, one};
 use crate::buffer::CpuBuffer;
 use crate::elem::{Elem, by_dtype};
-use crate::view::{self, dense};
+use crate::kernels::reduce::{Reduce, Reduction, reduce as reduce_kernel};
 use crate::pool;
+use crate::view::{self, dense};
 use half::{bf16, f16};
 use isopace_core::backend::{Kernel, Spec, Value};
 use isopace_core::op::{ArgKind, ReduceKind};
@@ -47,36 +48,6 @@ trait Acc<T>: Copy + Send + Sync {
     fn widen(self) -> Self::Wide;
     fn empty() -> Self::Wide;
     fn total(a: Self::Wide, b: Self::Wide) -> Self::Wide;
-}
-
-macro_rules! acc {
-    ($($Name:ident<$T:ty>($A:ty => $W:ty) $empty:expr, |$a:ident, $x:ident| $push:expr, |$l:ident, $r:ident| $merge:expr;)*) => { $(
-        #[derive(Clone, Copy)]
-        struct $Name($A);
-        impl Acc<$T> for $Name {
-            type Wide = $W;
-            const EMPTY: Self = $Name($empty);
-            #[inline(always)]
-            fn push(self, $x: $T) -> Self { let $a = self.0; $Name($push) }
-            #[inline(always)]
-            fn merge(self, o: Self) -> Self { let ($l, $r) = (self.0, o.0); $Name($merge) }
-            #[inline(always)]
-            fn widen(self) -> $W { self.0 as $W }
-            fn empty() -> $W { $empty as $W }
-            #[inline(always)]
-            fn total($l: $W, $r: $W) -> $W { $merge }
-        }
-    )* };
-}
-acc! {
-    SumF32<f32>(f32 => f64) 0.0, |a, x| a + x, |l, r| l + r;
-    SumF16<f16>(f32 => f64) 0.0, |a, x| a + x.to_f32(), |l, r| l + r;
-    SumBF16<bf16>(f32 => f64) 0.0, |a, x| a + x.to_f32(), |l, r| l + r;
-    SumF64<f64>(f64 => f64) 0.0, |a, x| a + x, |l, r| l + r;
-    ProdF32<f32>(f32 => f64) 1.0, |a, x| a * x, |l, r| l * r;
-    ProdF16<f16>(f32 => f64) 1.0, |a, x| a * x.to_f32(), |l, r| l * r;
-    ProdBF16<bf16>(f32 => f64) 1.0, |a, x| a * x.to_f32(), |l, r| l * r;
-    ProdF64<f64>(f64 => f64) 1.0, |a, x| a * x, |l, r| l * r;
 }
 
 /// Integers: 64 wrapping bits hold every narrower sum and product.
@@ -306,16 +277,24 @@ fn reduce_into(
     if out.dtype != kind.dtype(d) {
         bail!(Internal, "[{}] {d} gives {}", kind.name(), out.dtype);
     }
+    let reduction = match kind {
+        Sum => Some(Reduction::Sum),
+        Prod => Some(Reduction::Prod),
+        Min => Some(Reduction::Min),
+        Max => Some(Reduction::Max),
+        _ => None,
+    };
+    if let Some(r) = reduction {
+        match d {
+            Dtype::F32 => return float::<f32>(r, v, axes, b),
+            Dtype::F16 => return float::<f16>(r, v, axes, b),
+            Dtype::BF16 => return float::<bf16>(r, v, axes, b),
+            Dtype::F64 => return float::<f64>(r, v, axes, b),
+            _ => {}
+        }
+    }
     match (kind, d) {
-        (Sum, Dtype::F32) => run::<f32, SumF32, f32>(v, axes, b.slice_mut()?, |x| x as f32),
-        (Sum, Dtype::F16) => run::<f16, SumF16, f16>(v, axes, b.slice_mut()?, f16::from_f64),
-        (Sum, Dtype::BF16) => run::<bf16, SumBF16, bf16>(v, axes, b.slice_mut()?, bf16::from_f64),
-        (Sum, Dtype::F64) => run::<f64, SumF64, f64>(v, axes, b.slice_mut()?, |x| x),
         (Sum, Dtype::C64) => run::<Complex, ComplexAcc<false>, Complex>(v, axes, b.slice_mut()?, narrow),
-        (Prod, Dtype::F32) => run::<f32, ProdF32, f32>(v, axes, b.slice_mut()?, |x| x as f32),
-        (Prod, Dtype::F16) => run::<f16, ProdF16, f16>(v, axes, b.slice_mut()?, f16::from_f64),
-        (Prod, Dtype::BF16) => run::<bf16, ProdBF16, bf16>(v, axes, b.slice_mut()?, bf16::from_f64),
-        (Prod, Dtype::F64) => run::<f64, ProdF64, f64>(v, axes, b.slice_mut()?, |x| x),
         (Prod, Dtype::C64) => run::<Complex, ComplexAcc<true>, Complex>(v, axes, b.slice_mut()?, narrow),
         (Sum, _) => by_dtype!(d, T => match out.dtype.size() {
             8 => run::<T, IntAcc<false>, i64>(v, axes, b.slice_mut()?, |x| x),
@@ -333,6 +312,12 @@ fn reduce_into(
     }
 }
 
+/// Floats take the vectorised kernel.
+fn float<T: Reduce + bytemuck::Pod>(r: Reduction, v: &Value, axes: &[u8], b: &mut CpuBuffer) -> Result<()> {
+    let (v, outer, n, inner) = arranged(v, axes);
+    reduce_kernel::<T>(r, &dense(&v)?, outer, n, inner, b.slice_mut()?)
+}
+
 fn narrow(z: num_complex::Complex<f64>) -> Complex {
     Complex::new(z.re as f32, z.im as f32)
 }
@@ -340,6 +325,9 @@ fn narrow(z: num_complex::Complex<f64>) -> Complex {
 /// log(sum(exp(x))), shifted by the maximum; float64 for float64, else float32 terms.
 fn log_sum_exp(v: &Value, d: Dtype, axes: &[u8], out: &Aval, b: &mut CpuBuffer) -> Result<()> {
     let (v, outer, n, inner) = arranged(v, axes);
+    if d == Dtype::F32 && inner == 1 && n > 0 {
+        return crate::kernels::nn::logsumexp::<f32>(&dense(&v)?, n, b.slice_mut()?);
+    }
     let line = |get: &dyn Fn(usize) -> f64| {
         let top = (0..n).fold(f64::NEG_INFINITY, |a, i| Elem::max(a, get(i)));
         if top.is_infinite() || top.is_nan() {
@@ -366,7 +354,9 @@ fn log_sum_exp(v: &Value, d: Dtype, axes: &[u8], out: &Aval, b: &mut CpuBuffer) 
                 let terms = || (0..n).map(|r| wide((a * n + r) * inner + i));
                 let top = terms().fold(f64::NEG_INFINITY, |t, z| t.max(z.re));
                 let shift = if top.is_finite() { top } else { 0.0 };
-                *o = narrow(terms().map(|z| (z - shift).exp()).sum::<num_complex::Complex<f64>>().ln() + shift);
+                *o = narrow(
+                    terms().map(|z| (z - shift).exp()).sum::<num_complex::Complex<f64>>().ln() + shift,
+                );
             }
             return Ok(());
         }

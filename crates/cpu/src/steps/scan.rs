@@ -117,7 +117,14 @@ fn scan_into(
     use ScanKind::*;
     macro_rules! float {
         ($T:ty, $A:ty, $start:expr, |$a:ident, $x:ident| $step:expr, $from:expr) => {
-            run::<$T, $A, $T>(v, axis, rev, inc, b.slice_mut()?, Rule { start: $start, step: |$a, $x| $step, finish: $from })
+            run::<$T, $A, $T>(
+                v,
+                axis,
+                rev,
+                inc,
+                b.slice_mut()?,
+                Rule { start: $start, step: |$a, $x| $step, finish: $from },
+            )
         };
     }
     match (kind, from) {
@@ -139,8 +146,8 @@ fn scan_into(
         (LogAddExp, Dtype::BF16) => {
             float!(bf16, f64, f64::NEG_INFINITY, |a, x| log_add_exp(a, x.to_f64()), bf16::from_f64)
         }
-        (Sum, Dtype::C64) => float!(Complex, Complex, Complex::ZERO, |a, x| a + x, |a| a),
-        (Prod, Dtype::C64) => float!(Complex, Complex, Complex::ONE, |a, x| a * x, |a| a),
+        (Sum, Dtype::C64) => float!(Complex, Complex, Complex::new(0.0, 0.0), |a, x| a + x, |a| a),
+        (Prod, Dtype::C64) => float!(Complex, Complex, Complex::new(1.0, 0.0), |a, x| a * x, |a| a),
         (LogAddExp, d) => bail!(Dtype, "[{}] {d} is not accepted; accepted: floating dtypes", kind.name()),
         (Sum | Prod, _) => by_dtype!(from, T => by_size!(out.dtype.size(), R => {
             let rule = Rule::<T, i64, R> {

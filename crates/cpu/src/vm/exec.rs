@@ -46,7 +46,11 @@ enum Input {
     /// Taken over as an output: each block is copied into a register before anything is written.
     Taken(*const u8),
     /// Anything else: each block is copied into a register first.
-    Strided { walk: Walk, data: *const u8, elems: usize },
+    Strided {
+        walk: Walk,
+        data: *const u8,
+        elems: usize,
+    },
 }
 
 /// Everything a block needs. Addresses stay valid while the run holds the buffers.
@@ -70,7 +74,11 @@ impl Fused {
         let dtypes: SmallVec<[_; 4]> = spec.ins.iter().map(|a| a.dtype).collect();
         let program = compile(region, &dtypes)?;
         let elems = spec.outs.first().map_or(0, |a| a.shape.elems());
-        let same = spec.outs.iter().zip(&program.outputs).all(|(a, d)| a.dtype == *d && a.shape == spec.outs[0].shape);
+        let same = spec
+            .outs
+            .iter()
+            .zip(&program.outputs)
+            .all(|(a, d)| a.dtype == *d && a.shape == spec.outs[0].shape);
         if !same || program.outputs.len() != spec.outs.len() {
             bail!(Internal, "[fused] outputs {:?} do not fit the region", spec.outs);
         }
@@ -233,7 +241,10 @@ impl Bound<'_> {
             let arg = |place: Place| match place {
                 Place::Reg(r) => Arg { ptr: regs.wrapping_add(r as usize * REG_BYTES), scalar: false },
                 Place::Cell(c) => Arg {
-                    ptr: self.cells.get(c as usize).map_or(std::ptr::null(), |c| std::ptr::from_ref(c).cast()),
+                    ptr: self
+                        .cells
+                        .get(c as usize)
+                        .map_or(std::ptr::null(), |c| std::ptr::from_ref(c).cast()),
                     scalar: true,
                 },
                 Place::Output(k) => Arg {
@@ -242,10 +253,9 @@ impl Bound<'_> {
                 },
                 Place::Input(i) => match &self.inputs[i as usize] {
                     Input::Scalar(s) => Arg { ptr: *s, scalar: true },
-                    Input::Direct(s) => Arg {
-                        ptr: s.wrapping_add(at * p.inputs[i as usize].size()),
-                        scalar: false,
-                    },
+                    Input::Direct(s) => {
+                        Arg { ptr: s.wrapping_add(at * p.inputs[i as usize].size()), scalar: false }
+                    }
                     Input::Strided { .. } | Input::Taken(_) => Arg {
                         ptr: regs.wrapping_add((p.regs as usize + i as usize) * REG_BYTES),
                         scalar: false,

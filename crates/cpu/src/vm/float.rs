@@ -2,10 +2,13 @@
 //!
 //! Rows not listed here take the generic path, which evaluates [`Row::meaning`] in float64.
 
-use super::ops::{Arg, OpFn, binary, lane, opcodes, rows, select, target, unary};
-use crate::simd::math;
+use super::ops::{
+    Arg, OpFn, binary, binary_narrow, lane, opcodes, rows, select, target, unary, unary_narrow,
+};
 use crate::simd::lanes::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use crate::simd::math;
 use isopace_core::op::Row;
+use isopace_core::op::scalar_ops::remainder;
 
 opcodes! {
     Neg(f32 => f32) _F |x| -x;
@@ -19,7 +22,7 @@ opcodes! {
     Ceil(f32 => f32) _F |x| x.ceil();
     Round(f32 => f32) _F |x| x.round_ties_even();
     Same(f32 => f32) _F |x| x;
-    IsNan(f32 => u8) _F |x| (x != x) as u8;
+    IsNan(f32 => u8) _F |x| (x.is_nan()) as u8;
     IsInf(f32 => u8) _F |x| (x.abs() == f32::INFINITY) as u8;
 
     Add(f32 => f32) _F |x, y| x + y;
@@ -28,8 +31,8 @@ opcodes! {
     Div(f32 => f32) _F |x, y| x / y;
     // The quotient must not be rounded before it is rounded down.
     FloorDiv(f32 => f32) _F |x, y| (x as f64 / y as f64).floor() as f32;
-    Max(f32 => f32) _F |x, y| if x > y || x != x { x } else { y };
-    Min(f32 => f32) _F |x, y| if x < y || x != x { x } else { y };
+    Max(f32 => f32) _F |x, y| if x > y || x.is_nan() { x } else { y };
+    Min(f32 => f32) _F |x, y| if x < y || x.is_nan() { x } else { y };
     Eq(f32 => u8) _F |x, y| (x == y) as u8;
     Ne(f32 => u8) _F |x, y| (x != y) as u8;
     Lt(f32 => u8) _F |x, y| (x < y) as u8;
@@ -46,6 +49,16 @@ opcodes! {
     Tanh(f32 => f32) F |x| math::tanh1::<F>(x);
     Erf(f32 => f32) F |x| math::erf1::<F>(x);
     Sigmoid(f32 => f32) F |x| math::sigmoid1::<F>(x);
+
+    // In float64, lane by lane: right to the last place, not fast.
+    Tan(f32 => f32) _F |x| (x as f64).tan() as f32;
+    Arcsin(f32 => f32) _F |x| (x as f64).asin() as f32;
+    Arccos(f32 => f32) _F |x| (x as f64).acos() as f32;
+    Arctan(f32 => f32) _F |x| (x as f64).atan() as f32;
+    Sinh(f32 => f32) _F |x| (x as f64).sinh() as f32;
+    Cosh(f32 => f32) _F |x| (x as f64).cosh() as f32;
+    Arctan2(f32 => f32) _F |x, y| (x as f64).atan2(y as f64) as f32;
+    Rem(f32 => f32) _F |x, y| remainder(x as f64, y as f64) as f32;
 
     RoundF16(f32 => f32) _F |x| f16_to_f32(f32_to_f16(x));
     RoundBF16(f32 => f32) _F |x| bf16_to_f32(f32_to_bf16(x));
@@ -123,6 +136,14 @@ pub fn lookup(row: Row) -> Option<OpFn> {
         Row::Tanh => unary::<Tanh>(),
         Row::Erf => unary::<Erf>(),
         Row::Sigmoid => unary::<Sigmoid>(),
+        Row::Tan => unary_narrow::<Tan>(),
+        Row::Arcsin => unary_narrow::<Arcsin>(),
+        Row::Arccos => unary_narrow::<Arccos>(),
+        Row::Arctan => unary_narrow::<Arctan>(),
+        Row::Sinh => unary_narrow::<Sinh>(),
+        Row::Cosh => unary_narrow::<Cosh>(),
+        Row::Arctan2 => binary_narrow::<Arctan2>(),
+        Row::Rem => binary_narrow::<Rem>(),
         Row::Sin => sin,
         Row::Cos => cos,
         Row::Pow => pow,
@@ -153,5 +174,8 @@ pub fn lookup(row: Row) -> Option<OpFn> {
 /// True for rows whose result on 16-bit floats is a 16-bit float without rounding.
 pub fn exact_on_halves(row: Row) -> bool {
     use Row::*;
-    matches!(row, Neg | Abs | Sign | Floor | Ceil | Round | Conjugate | RealPart | ImagPart | Max | Min | Select)
+    matches!(
+        row,
+        Neg | Abs | Sign | Floor | Ceil | Round | Conjugate | RealPart | ImagPart | Max | Min | Select
+    )
 }

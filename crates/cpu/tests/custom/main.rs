@@ -1,5 +1,6 @@
 //! Custom kernels on the CPU: vocabulary, cooperation, specializations, modules.
 
+mod arrays;
 mod cooperation;
 mod dump;
 mod figures;
@@ -25,7 +26,8 @@ pub fn modules() -> &'static Modules {
 
 /// A folder of its own for one test.
 pub fn fresh_dir(name: &str) -> std::path::PathBuf {
-    let dir = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let dir =
+        std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     dir
 }
@@ -74,7 +76,13 @@ impl Data {
     pub fn shaped<T: Elem>(values: &[T], shape: &[i32]) -> Data {
         let mut bytes = vec![0u64; std::mem::size_of_val(values).div_ceil(8)];
         // SAFETY: the target has at least as many bytes; every Elem is plain bytes.
-        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr().cast::<u8>(), bytes.as_mut_ptr().cast(), std::mem::size_of_val(values)) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                values.as_ptr().cast::<u8>(),
+                bytes.as_mut_ptr().cast(),
+                std::mem::size_of_val(values),
+            )
+        };
         let mut strides = vec![1i64; shape.len()];
         for i in (1..shape.len()).rev() {
             strides[i - 1] = strides[i] * i64::from(shape[i]);
@@ -99,14 +107,25 @@ impl Data {
 }
 
 pub fn function(name: &str, inputs: &[&str], outputs: &[&str], source: &str) -> KernelFunction {
-    function_with(KernelText { name, input_names: inputs, output_names: outputs, source, ..Default::default() })
+    function_with(KernelText {
+        name,
+        input_names: inputs,
+        output_names: outputs,
+        source,
+        ..Default::default()
+    })
 }
 
 pub fn function_with(text: KernelText<'_>) -> KernelFunction {
     KernelFunction::new(&text).unwrap()
 }
 
-pub fn specialize(k: &KernelFunction, template: &[(&str, TemplateValue)], inputs: &[Data], outputs: &[Data]) -> Result<Arc<Specialization>> {
+pub fn specialize(
+    k: &KernelFunction,
+    template: &[(&str, TemplateValue)],
+    inputs: &[Data],
+    outputs: &[Data],
+) -> Result<Arc<Specialization>> {
     let kinds: Vec<_> = inputs
         .iter()
         .enumerate()

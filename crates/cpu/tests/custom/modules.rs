@@ -19,7 +19,11 @@ fn at(dir: &Path) -> Modules {
 }
 
 fn libraries(dir: &Path) -> Vec<std::path::PathBuf> {
-    let mut v: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "so")).collect();
+    let mut v: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "so"))
+        .collect();
     v.sort();
     v
 }
@@ -27,7 +31,17 @@ fn libraries(dir: &Path) -> Vec<std::path::PathBuf> {
 fn works(modules: &Modules, k: &KernelFunction, n: i64) {
     let mut out = [Data::zeros(Dtype::F32, 8)];
     let x: Vec<f32> = (0..8).map(|i| i as f32).collect();
-    call_with(modules, &Interrupt::new(), k, &[("N", int(n))], &mut [Data::of(&x)], &mut out, [8, 1, 1], [8, 1, 1]).unwrap();
+    call_with(
+        modules,
+        &Interrupt::new(),
+        k,
+        &[("N", int(n))],
+        &mut [Data::of(&x)],
+        &mut out,
+        [8, 1, 1],
+        [8, 1, 1],
+    )
+    .unwrap();
     assert_eq!(out[0].to::<f32>(), x.iter().map(|v| v * 2.0 + n as f32).collect::<Vec<_>>());
 }
 
@@ -47,7 +61,13 @@ fn compiled_once_and_found_again() {
     let stats = other.stats();
     assert_eq!((stats.loaded, stats.built, stats.from_disk), (1, 0, 1));
     assert_eq!(libraries(&dir).len(), 1);
-    assert!(std::fs::read_dir(&dir).unwrap().all(|e| !e.unwrap().file_name().to_string_lossy().starts_with("build-")));
+    assert!(
+        std::fs::read_dir(&dir).unwrap().all(|e| !e
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .starts_with("build-"))
+    );
 }
 
 #[test]
@@ -116,7 +136,11 @@ fn child_builds() {
     let m = at(Path::new(&dir));
     let built = m.get(&s).unwrap().built;
     works(&m, &k, 5);
-    std::fs::write(Path::new(&dir).join(format!("result-{}", std::process::id())), if built { "built" } else { "found" }).unwrap();
+    std::fs::write(
+        Path::new(&dir).join(format!("result-{}", std::process::id())),
+        if built { "built" } else { "found" },
+    )
+    .unwrap();
 }
 
 #[test]
@@ -151,7 +175,8 @@ fn the_folder_is_bounded() {
     let (_, s) = spec("bounded_dir", 0);
     at(&dir).get(&s).unwrap();
     let one = std::fs::metadata(&libraries(&dir)[0]).unwrap().len();
-    let m = Modules::new(ModulesOptions { dir: Some(dir.clone()), max_disk_bytes: one * 5 / 2, compiler: None });
+    let m =
+        Modules::new(ModulesOptions { dir: Some(dir.clone()), max_disk_bytes: one * 5 / 2, compiler: None });
     for n in 1..5 {
         m.get(&spec("bounded_dir", n).1).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(15));
@@ -186,7 +211,12 @@ fn compile_errors_show_the_users_line() {
         let program = text.split('(').nth(1).and_then(|t| t.split(')').next()).unwrap_or("").to_string();
         text.replace(&program, "CXX")
     };
-    let k = function("broken_one", &["a"], &["out"], "uint idx = thread_position_in_grid.x;\nout[idx] = no_such_word;\nfloat z = a.x;");
+    let k = function(
+        "broken_one",
+        &["a"],
+        &["out"],
+        "uint idx = thread_position_in_grid.x;\nout[idx] = no_such_word;\nfloat z = a.x;",
+    );
     insta::assert_snapshot!(no(&k, &[]), @r"
     [metal_kernel broken_one] the source does not compile (CXX):
     broken_one:2:12: error: 'no_such_word' was not declared in this scope
@@ -210,10 +240,70 @@ fn compile_errors_show_the_users_line() {
     let k = function("broken_three", &["a"], &["out"], "\n\nout[0] = T(as_type<short>(a[0]));");
     let text = no(&k, &[("T", dt(Dtype::F32))]);
     // An error inside the prelude is led to the user's line.
-    assert!(text.contains("broken_three:3:") && text.contains("\n    3 | out[0] = T(as_type<short>(a[0]));\n"), "{text}");
+    assert!(
+        text.contains("broken_three:3:") && text.contains("\n    3 | out[0] = T(as_type<short>(a[0]));\n"),
+        "{text}"
+    );
     assert!(text.contains("as_type needs types of one size"), "{text}");
     let k = function("broken_four", &["a"], &["out"], "extern float missing(float); out[0] = missing(a[0]);");
     assert!(no(&k, &[]).contains("undefined reference to `missing(float)'"), "{}", no(&k, &[]));
     // A failure is not kept, and the name is free.
     works(m, &spec("broken_one", 4).0, 4);
+}
+
+#[test]
+fn the_portable_switch_works() {
+    let cxx = std::ffi::OsStr::new("c++ -DISOPACE_UCONTEXT");
+    let Ok(compiler) = Compiler::find(Some(cxx), &std::env::var_os("PATH").unwrap_or_default()) else {
+        return;
+    };
+    let m = Modules::new(ModulesOptions { dir: None, compiler: Some(compiler), ..Default::default() });
+    let k = function("portable", &[], &["out"], "threadgroup int s[100]; uint t = thread_index_in_threadgroup;
+        s[t] = simd_sum(int(t)); threadgroup_barrier(mem_flags::mem_threadgroup); out[thread_position_in_grid.x] = s[99 - t];");
+    let mut out = [Data::zeros(Dtype::I32, 1000)];
+    call_with(&m, &Interrupt::new(), &k, &[], &mut [], &mut out, [1000, 1, 1], [100, 1, 1]).unwrap();
+    let sums: Vec<i32> = (0..100).map(|t| (t / 32 * 32..(t / 32 * 32 + 32).min(100)).sum()).collect();
+    let want: Vec<i32> = (0..1000).map(|i| sums[99 - i % 100]).collect();
+    assert_eq!(out[0].to::<i32>(), want);
+}
+
+#[test]
+fn no_optional_flags_works_too() {
+    // A compiler that refuses a tuning flag is asked again without all of them.
+    let dir = fresh_dir("picky");
+    std::fs::create_dir_all(&dir).unwrap();
+    let script = dir.join("picky");
+    std::fs::write(&script, "#!/bin/sh\nfor a in \"$@\"; do [ \"$a\" = -march=native ] && { echo \"error: unrecognized option $a\" >&2; exit 1; }; done\nexec c++ \"$@\"\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let compiler = Compiler::find(Some(script.as_os_str()), std::ffi::OsStr::new("")).unwrap();
+    let m = Modules::new(ModulesOptions { dir: None, compiler: Some(compiler), ..Default::default() });
+    let (k, _) = spec("picky", 2);
+    works(&m, &k, 2);
+    let sum = function("picky_sum", &[], &["out"], "out[thread_position_in_grid.x] = simd_sum(1);");
+    let mut out = [Data::zeros(Dtype::I32, 64)];
+    call_with(&m, &Interrupt::new(), &sum, &[], &mut [], &mut out, [64, 1, 1], [64, 1, 1]).unwrap();
+    assert_eq!(out[0].to::<i32>(), [32; 64]);
+}
+
+#[test]
+fn cuda_is_refused() {
+    let text = KernelText {
+        name: "g",
+        output_names: &["out"],
+        source: "out[0] = 1;",
+        dialect: isopace_core::kernel::Dialect::Cuda,
+        ..Default::default()
+    };
+    let s = specialize(&function_with(text), &[], &[], &[Data::zeros(Dtype::F32, 1)]).unwrap();
+    insta::assert_snapshot!(modules().get(&s).unwrap_err(), @"[cuda_kernel g] CUDA C++ needs an NVIDIA GPU; a CPU runs the Metal dialect (metal_kernel)");
+}
+
+#[test]
+fn odd_ends_of_a_source() {
+    for end in ["// the end", "\\", "/* done */", "#if 1\n#endif"] {
+        let k = function("ends", &["a"], &["out"], &format!("out[0] = a[0] + 0.5;\n{end}"));
+        let mut out = [Data::zeros(Dtype::F32, 1)];
+        call(&k, &[], &mut [Data::of(&[1f32])], &mut out, [1, 1, 1], [1, 1, 1]).unwrap();
+        assert_eq!(out[0].to::<f32>(), [1.5], "{end:?}");
+    }
 }

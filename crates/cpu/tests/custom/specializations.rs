@@ -4,18 +4,36 @@ const CASES: [i64; 4] = [-3, 3, 0, -2_147_483_647];
 
 #[test]
 fn negative_template_integers() {
-    let k = function("shift", &["a"], &["out"], "uint idx = thread_position_in_grid.x; out[idx] = a[idx] + (T)N;");
+    let k = function(
+        "shift",
+        &["a"],
+        &["out"],
+        "uint idx = thread_position_in_grid.x; out[idx] = a[idx] + (T)N;",
+    );
     for n in CASES.into_iter().chain([i64::from(i32::MIN), i64::MIN, i64::MAX, 1 << 40]) {
         let mut out = [Data::zeros(Dtype::F32, 9)];
         let a: Vec<f32> = (0..9).map(|i| i as f32).collect();
-        call(&k, &[("T", dt(Dtype::F32)), ("N", int(n))], &mut [Data::of(&a)], &mut out, [9, 1, 1], [9, 1, 1]).unwrap();
+        call(
+            &k,
+            &[("T", dt(Dtype::F32)), ("N", int(n))],
+            &mut [Data::of(&a)],
+            &mut out,
+            [9, 1, 1],
+            [9, 1, 1],
+        )
+        .unwrap();
         assert_eq!(out[0].to::<f32>(), a.iter().map(|v| v + n as f32).collect::<Vec<_>>());
     }
 }
 
 #[test]
 fn interleaved_specializations_make_one_source_each() {
-    let k = function("scale", &["a"], &["out"], "uint i = thread_position_in_grid.x; out[i] = T(a[i] * T(N)) + T(FLAG ? 1 : 0);");
+    let k = function(
+        "scale",
+        &["a"],
+        &["out"],
+        "uint i = thread_position_in_grid.x; out[i] = T(a[i] * T(N)) + T(FLAG ? 1 : 0);",
+    );
     for round in 0..3 {
         for n in [2i64, -2] {
             let template = |d| [("T", dt(d)), ("N", int(n)), ("FLAG", TemplateValue::Bool(n > 0))];
@@ -57,8 +75,10 @@ fn bool_int_and_dtype_are_distinct() {
 
 #[test]
 fn one_name_two_sources() {
-    let a = function("one_name", &["v"], &["out"], "uint i = thread_position_in_grid.x; out[i] = v[i] * 3.0f;");
-    let b = function("one_name", &["v"], &["out"], "uint i = thread_position_in_grid.x; out[i] = 7.0f - v[i];");
+    let a =
+        function("one_name", &["v"], &["out"], "uint i = thread_position_in_grid.x; out[i] = v[i] * 3.0f;");
+    let b =
+        function("one_name", &["v"], &["out"], "uint i = thread_position_in_grid.x; out[i] = 7.0f - v[i];");
     for (k, want) in [(&a, [0.0, 3.0, 6.0]), (&b, [7.0, 6.0, 5.0]), (&a, [0.0, 3.0, 6.0])] {
         let mut out = [Data::zeros(Dtype::F32, 3)];
         call(k, &[], &mut [Data::of(&[0f32, 1.0, 2.0])], &mut out, [3, 1, 1], [3, 1, 1]).unwrap();
@@ -69,7 +89,13 @@ fn one_name_two_sources() {
 #[test]
 fn eviction_at_the_bound_and_back() {
     let source = "out[0] = N;";
-    let k = function_with(KernelText { name: "bounded", output_names: &["out"], source, max_specializations: 4, ..Default::default() });
+    let k = function_with(KernelText {
+        name: "bounded",
+        output_names: &["out"],
+        source,
+        max_specializations: 4,
+        ..Default::default()
+    });
     let spec = |n| specialize(&k, &[("N", int(n))], &[], &[Data::zeros(Dtype::I32, 1)]).unwrap();
     let first = spec(0);
     for n in 1..4 {
@@ -134,7 +160,8 @@ fn mutable_inputs_are_written_in_place() {
         ..Default::default()
     };
     let k = function_with(text);
-    let mut inputs = [Data::shaped(&[0f32; 8], &[2, 4]), Data::of(&[1f32, 2.0, 3.0, 4.0]), Data::scalar(1i32)];
+    let mut inputs =
+        [Data::shaped(&[0f32; 8], &[2, 4]), Data::of(&[1f32, 2.0, 3.0, 4.0]), Data::scalar(1i32)];
     let mut out = [Data::zeros(Dtype::F32, 4)];
     call(&k, &[], &mut inputs, &mut out, [4, 1, 1], [4, 1, 1]).unwrap();
     assert_eq!(inputs[0].to::<f32>(), [0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
@@ -143,7 +170,13 @@ fn mutable_inputs_are_written_in_place() {
 #[test]
 fn names_and_counts_are_checked() {
     let make = |name: &str, inputs: &[&str], outputs: &[&str], mutable: &[&str]| {
-        let text = KernelText { name, input_names: inputs, output_names: outputs, mutable_inputs: mutable, ..Default::default() };
+        let text = KernelText {
+            name,
+            input_names: inputs,
+            output_names: outputs,
+            mutable_inputs: mutable,
+            ..Default::default()
+        };
         KernelFunction::new(&text).map(|_| ()).unwrap_err().to_string()
     };
     insta::assert_snapshot!(
@@ -175,7 +208,9 @@ fn names_and_counts_are_checked() {
     );
     let k = function("chk", &["a", "b"], &["out"], "out[0] = a[0] + b[0];");
     let f = InputKind::of(Dtype::F32, 1, 4, false);
-    let no = |t: &[(&str, TemplateValue)], i: &[InputKind], o: &[Dtype]| k.specialize(t, i, o).unwrap_err().to_string();
+    let no = |t: &[(&str, TemplateValue)], i: &[InputKind], o: &[Dtype]| {
+        k.specialize(t, i, o).unwrap_err().to_string()
+    };
     let (f2, o) = ([f, f], [Dtype::F32]);
     insta::assert_snapshot!(
         [
@@ -211,7 +246,8 @@ fn grid_counts_threads_and_limits_hold() {
         assert_eq!(out[0].to::<f32>(), want);
     }
     let go = |grid, threadgroup| {
-        let r = call(&k, &[], &mut [Data::of(&[4i32; 8])], &mut [Data::zeros(Dtype::F32, 5)], grid, threadgroup);
+        let r =
+            call(&k, &[], &mut [Data::of(&[4i32; 8])], &mut [Data::zeros(Dtype::F32, 5)], grid, threadgroup);
         r.map_err(|e| e.to_string())
     };
     assert_eq!(go([0, 1, 1], [1, 1, 1]), Ok(()));

@@ -32,7 +32,13 @@ const fn one(name: &'static str, model: fn(f64) -> f64, low: f64, high: f64, ulp
 }
 
 fn sign(x: f64) -> f64 {
-    if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { 0.0 }
+    if x > 0.0 {
+        1.0
+    } else if x < 0.0 {
+        -1.0
+    } else {
+        0.0
+    }
 }
 
 use std::f64::consts::{LN_10, PI};
@@ -85,17 +91,33 @@ fn samples(f: &One) -> Vec<f64> {
 }
 
 /// Runs the table for one type; `value` must be exact.
-fn check_ones<T: Elem>(dtype: Dtype, make: fn(f64) -> T, value: fn(T) -> f64, bits: i32, min_exp: i32, limit: f64) {
+fn check_ones<T: Elem>(
+    dtype: Dtype,
+    make: fn(f64) -> T,
+    value: fn(T) -> f64,
+    bits: i32,
+    min_exp: i32,
+    limit: f64,
+) {
     let mut body = String::from("uint i = thread_position_in_grid.x;\n");
     for (k, f) in ONES.iter().enumerate() {
         body += &format!("out[{k} * P + i] = {}(x[{k} * P + i]);\n", f.name);
-        body += &format!("{{ vec<T, 4> v = {}(vec<T, 4>(x[{k} * P + i], 0.5, 0.25, x[{k} * P + i])); same[{k} * P + i] = as_type<I>(v.w) == as_type<I>(out[{k} * P + i]); }}\n", f.name);
+        body += &format!(
+            "{{ vec<T, 4> v = {}(vec<T, 4>(x[{k} * P + i], 0.5, 0.25, x[{k} * P + i])); same[{k} * P + i] = as_type<I>(v.w) == as_type<I>(out[{k} * P + i]); }}\n",
+            f.name
+        );
     }
     let k = function("math_functions", &["x"], &["out", "same"], &body);
     let n = ONES.len() * PER;
     let x: Vec<T> = ONES.iter().flat_map(samples).map(make).collect();
     let mut out = [Data::zeros(dtype, n), Data::zeros(Dtype::Bool, n)];
-    let bits_type = if dtype.size() == 2 { Dtype::U16 } else if dtype.size() == 4 { Dtype::U32 } else { Dtype::U64 };
+    let bits_type = if dtype.size() == 2 {
+        Dtype::U16
+    } else if dtype.size() == 4 {
+        Dtype::U32
+    } else {
+        Dtype::U64
+    };
     let t = [("T", dt(dtype)), ("I", dt(bits_type)), ("P", int(PER as i64))];
     call(&k, &t, &mut [Data::of(&x)], &mut out, [PER as u32, 1, 1], [64, 1, 1]).unwrap();
     let (got, same): (Vec<T>, Vec<bool>) = (out[0].to(), out[1].to());
@@ -105,16 +127,31 @@ fn check_ones<T: Elem>(dtype: Dtype, make: fn(f64) -> T, value: fn(T) -> f64, bi
             let want = value(make((f.model)(value(x))));
             let exact = (f.model)(value(x));
             // Overflow and rounding of the model itself happen in the type.
-            let d = if want.is_infinite() { ulps(value(g), want, bits, min_exp) } else { ulps(value(g), exact, bits, min_exp) };
+            let d = if want.is_infinite() {
+                ulps(value(g), want, bits, min_exp)
+            } else {
+                ulps(value(g), exact, bits, min_exp)
+            };
             if d > worst.0 {
                 worst = (d, value(x), value(g));
             }
         }
         let allowed = (f.ulp + 0.01).max(0.5001).min(limit);
-        assert!(worst.0 <= allowed, "{} of {dtype}: {} ulp at {} (got {}), allowed {allowed}", f.name, worst.0, worst.1, worst.2);
+        assert!(
+            worst.0 <= allowed,
+            "{} of {dtype}: {} ulp at {} (got {}), allowed {allowed}",
+            f.name,
+            worst.0,
+            worst.1,
+            worst.2
+        );
     }
     let bad = same.iter().position(|s| !s);
-    assert!(bad.is_none_or(|i| value(got[i]).is_nan()), "vector form differs for {:?}", bad.map(|i| ONES[i / PER].name));
+    assert!(
+        bad.is_none_or(|i| value(got[i]).is_nan()),
+        "vector form differs for {:?}",
+        bad.map(|i| ONES[i / PER].name)
+    );
 }
 
 #[test]
@@ -132,12 +169,37 @@ fn math_bfloat() {
 
 #[test]
 fn special_values() {
-    let x = [0.0f32, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MIN_POSITIVE / 2.0, 1e-45, f32::MAX, -1.0, 1.0];
-    let names = ["exp", "exp2", "log", "log2", "log10", "tanh", "sqrt", "rsqrt", "isnan", "isinf", "isfinite", "isnormal", "signbit", "sign", "sinpi"];
+    let x = [
+        0.0f32,
+        -0.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MIN_POSITIVE / 2.0,
+        1e-45,
+        f32::MAX,
+        -1.0,
+        1.0,
+    ];
+    let names = [
+        "exp", "exp2", "log", "log2", "log10", "tanh", "sqrt", "rsqrt", "isnan", "isinf", "isfinite",
+        "isnormal", "signbit", "sign", "sinpi",
+    ];
     let models: [fn(f32) -> f32; 15] = [
-        f32::exp, f32::exp2, f32::ln, f32::log2, f32::log10, f32::tanh, f32::sqrt, |v| 1.0 / v.sqrt(),
-        |v| f32::from(v.is_nan()), |v| f32::from(v.is_infinite()), |v| f32::from(v.is_finite()), |v| f32::from(v.is_normal()),
-        |v| f32::from(v.is_sign_negative() as u8), |v| if v.is_nan() { 0.0 } else { sign(v.into()) as f32 },
+        f32::exp,
+        f32::exp2,
+        f32::ln,
+        f32::log2,
+        f32::log10,
+        f32::tanh,
+        f32::sqrt,
+        |v| 1.0 / v.sqrt(),
+        |v| f32::from(v.is_nan()),
+        |v| f32::from(v.is_infinite()),
+        |v| f32::from(v.is_finite()),
+        |v| f32::from(v.is_normal()),
+        |v| f32::from(v.is_sign_negative() as u8),
+        |v| if v.is_nan() { 0.0 } else { sign(v.into()) as f32 },
         |v| if v.is_infinite() { f32::NAN } else { (f64::from(v) * PI).sin() as f32 },
     ];
     let mut body = String::from("uint i = thread_position_in_grid.x;\n");
@@ -173,23 +235,40 @@ fn two_and_three_arguments() {
         ("fmod(a, b)", |a, b, _| a % b),
         ("pow(abs(a), b)", |a, b, _| (a.abs() as f64).powf(b as f64) as f32),
         ("powr(abs(a), b)", |a, b, _| (a.abs() as f64).powf(b as f64) as f32),
-        ("nextafter(a, b)", |a, b, _| if a < b { a.next_up() } else if a > b { a.next_down() } else { b }),
+        ("nextafter(a, b)", |a, b, _| {
+            if a < b {
+                a.next_up()
+            } else if a > b {
+                a.next_down()
+            } else {
+                b
+            }
+        }),
         ("step(a, b)", |a, b, _| if b < a { 0.0 } else { 1.0 }),
         ("fma(a, b, c)", |a, b, c| a.mul_add(b, c)),
         ("a * b + c", |a, b, c| a * b + c),
         ("mix(a, b, c)", |a, b, c| a + (b - a) * c),
         ("clamp(a, -1.0, 1)", |a, _, _| a.clamp(-1.0, 1.0)),
-        ("smoothstep(-2.0, 2.0, a)", |a, _, _| { let t = ((a + 2.0) / 4.0).clamp(0.0, 1.0); t * t * (3.0 - 2.0 * t) }),
+        ("smoothstep(-2.0, 2.0, a)", |a, _, _| {
+            let t = ((a + 2.0) / 4.0).clamp(0.0, 1.0);
+            t * t * (3.0 - 2.0 * t)
+        }),
         ("select(a, b, c > 0)", |a, b, c| if c > 0.0 { b } else { a }),
         ("max3(a, b, c)", |a, b, c| a.max(b).max(c)),
         ("min3(a, b, c)", |a, b, c| a.min(b).min(c)),
-        ("median3(a, b, c)", |a, b, c| { let mut v = [a, b, c]; v.sort_by(f32::total_cmp); v[1] }),
+        ("median3(a, b, c)", |a, b, c| {
+            let mut v = [a, b, c];
+            v.sort_by(f32::total_cmp);
+            v[1]
+        }),
         ("ldexp(a, 3)", |a, _, _| a * 8.0),
         ("divide(a, b)", |a, b, _| a / b),
         ("as_type<float>(as_type<uint>(a) ^ 0x80000000u)", |a, _, _| -a),
         ("float(isordered(a, b)) + float(isunordered(a, NAN))", |_, _, _| 2.0),
         ("length(float2(a, b))", |a, b, _| (a * a + b * b).sqrt()),
-        ("distance(float3(a, b, c), float3(1))", |a, b, c| ((a - 1.0) * (a - 1.0) + (b - 1.0) * (b - 1.0) + (c - 1.0) * (c - 1.0)).sqrt()),
+        ("distance(float3(a, b, c), float3(1))", |a, b, c| {
+            ((a - 1.0) * (a - 1.0) + (b - 1.0) * (b - 1.0) + (c - 1.0) * (c - 1.0)).sqrt()
+        }),
         ("dot(float3(a, b, c), float3(c, a, b))", |a, b, c| a * c + b * a + c * b),
         ("cross(float3(a, b, c), float3(c, a, b)).y", |a, b, c| c * c - a * b),
         ("reflect(float2(a, b), float2(0, 1)).y", |_, b, _| b - (2.0 * b)),
@@ -198,12 +277,24 @@ fn two_and_three_arguments() {
         ("frexp(a, e) * (1 << (e + 10))", |a, _, _| a * 1024.0),
         ("sincos(a, whole) + 10 * whole", |a, _, _| a.sin() + 10.0 * a.cos()),
         ("M_PI_F + INFINITY * 0 == 0 ? 1 : MAXFLOAT", |_, _, _| f32::MAX),
-        ("numeric_limits<float>::max() * 0 + numeric_limits<half>::max() + numeric_limits<short>::lowest() + Limits<uchar>::max", |_, _, _| 65504.0 - 32768.0 + 255.0),
-        ("numeric_limits<bfloat>::epsilon() + numeric_limits<half>::epsilon() + numeric_limits<float>::epsilon()", |_, _, _| 2f32.powi(-7) + 2f32.powi(-10) + f32::EPSILON),
+        (
+            "numeric_limits<float>::max() * 0 + numeric_limits<half>::max() + numeric_limits<short>::lowest() + Limits<uchar>::max",
+            |_, _, _| 65504.0 - 32768.0 + 255.0,
+        ),
+        (
+            "numeric_limits<bfloat>::epsilon() + numeric_limits<half>::epsilon() + numeric_limits<float>::epsilon()",
+            |_, _, _| 2f32.powi(-7) + 2f32.powi(-10) + f32::EPSILON,
+        ),
         ("a > 0 ? half(a) : 0", |a, _, _| if a > 0.0 { half::f16::from_f32(a).to_f32() } else { 0.0 }),
         ("a > 0 ? bfloat(a) : 0", |a, _, _| if a > 0.0 { half::bf16::from_f32(a).to_f32() } else { 0.0 }),
-        ("half(a) * half(b) + half(c)", |a, b, c| { let h = half::f16::from_f32; (h(a) * h(b) + h(c)).to_f32() }),
-        ("bfloat(a) * bfloat(b) + bfloat(c)", |a, b, c| { let h = half::bf16::from_f32; (h(a) * h(b) + h(c)).to_f32() }),
+        ("half(a) * half(b) + half(c)", |a, b, c| {
+            let h = half::f16::from_f32;
+            (h(a) * h(b) + h(c)).to_f32()
+        }),
+        ("bfloat(a) * bfloat(b) + bfloat(c)", |a, b, c| {
+            let h = half::bf16::from_f32;
+            (h(a) * h(b) + h(c)).to_f32()
+        }),
         ("half(a) * b", |a, b, _| half::f16::from_f32(a).to_f32() * b),
         ("bfloat(a) * b", |a, b, _| half::bf16::from_f32(a).to_f32() * b),
         ("bfloat(a) * 3", |a, _, _| half::bf16::from_f32(half::bf16::from_f32(a).to_f32() * 3.0).to_f32()),
@@ -211,7 +302,9 @@ fn two_and_three_arguments() {
         ("sign(a) * 0.1", |a, _, _| if a == 0.0 { 0.0 } else { a.signum() * 0.1 }),
         ("ceildiv(int(abs(a)) + 7, 3)", |a, _, _| ((a.abs() as i32 + 7 + 2) / 3) as f32),
     ];
-    let mut body = String::from("uint i = thread_position_in_grid.x; float a = x[i], b = y[i], c = z[i]; float whole = 0; int e = 0;\n");
+    let mut body = String::from(
+        "uint i = thread_position_in_grid.x; float a = x[i], b = y[i], c = z[i]; float whole = 0; int e = 0;\n",
+    );
     for (k, r) in rows.iter().enumerate() {
         body += &format!("out[{k} * 97 + i] = {};\n", r.0);
     }
@@ -224,7 +317,14 @@ fn two_and_three_arguments() {
     for (k, r) in rows.iter().enumerate() {
         for i in 0..97 {
             let (g, w) = (got[k * 97 + i], (r.1)(x[i], y[i], z[i]));
-            assert!(ulps(g.into(), w.into(), 24, -126) <= 1.0, "{} of {}, {}, {} = {g}, not {w}", r.0, x[i], y[i], z[i]);
+            assert!(
+                ulps(g.into(), w.into(), 24, -126) <= 1.0,
+                "{} of {}, {}, {} = {g}, not {w}",
+                r.0,
+                x[i],
+                y[i],
+                z[i]
+            );
         }
     }
 }
@@ -256,17 +356,36 @@ macro_rules! integer_model {
 }
 
 fn check_integers<T: Elem + PartialEq + std::fmt::Debug>(x: &[T], y: &[T], model: fn(T, T) -> Vec<T>) {
-    let items = ["popcount(a)", "clz(a)", "ctz(a)", "reverse_bits(a)", "T(absdiff(a, b))", "addsat(a, b)", "subsat(a, b)",
-        "hadd(a, b)", "rhadd(a, b)", "mulhi(a, b)", "rotate(a, b)", "max(a, b)", "min(a, b)", "abs(a)",
-        "T(extract_bits(U(a), 2, 3))", "clamp(a, T(1), T(7))", "insert_bits(a, b, 1, 3)"];
-    let mut body = String::from("uint i = thread_position_in_grid.x; T a = x[i], b = y[i]; constexpr uint n = 256;\nusing U = make_unsigned_t<T>;\n");
+    let items = [
+        "popcount(a)",
+        "clz(a)",
+        "ctz(a)",
+        "reverse_bits(a)",
+        "T(absdiff(a, b))",
+        "addsat(a, b)",
+        "subsat(a, b)",
+        "hadd(a, b)",
+        "rhadd(a, b)",
+        "mulhi(a, b)",
+        "rotate(a, b)",
+        "max(a, b)",
+        "min(a, b)",
+        "abs(a)",
+        "T(extract_bits(U(a), 2, 3))",
+        "clamp(a, T(1), T(7))",
+        "insert_bits(a, b, 1, 3)",
+    ];
+    let mut body = String::from(
+        "uint i = thread_position_in_grid.x; T a = x[i], b = y[i]; constexpr uint n = 256;\nusing U = make_unsigned_t<T>;\n",
+    );
     for (k, e) in items.iter().enumerate() {
         body += &format!("out[i * {} + {k}] = {e};\n", items.len());
     }
     let k = function("integers", &["x", "y"], &["out"], &body);
     let mut out = [Data::zeros(T::DTYPE, x.len() * items.len())];
     let n = x.len() as u32;
-    call(&k, &[("T", dt(T::DTYPE))], &mut [Data::of(x), Data::of(y)], &mut out, [n, 1, 1], [n, 1, 1]).unwrap();
+    call(&k, &[("T", dt(T::DTYPE))], &mut [Data::of(x), Data::of(y)], &mut out, [n, 1, 1], [n, 1, 1])
+        .unwrap();
     let got: Vec<T> = out[0].to();
     for i in 0..x.len() {
         for (k, w) in model(x[i], y[i]).into_iter().enumerate() {
@@ -277,7 +396,10 @@ fn check_integers<T: Elem + PartialEq + std::fmt::Debug>(x: &[T], y: &[T], model
 
 #[test]
 fn integer_functions() {
-    let seeds: Vec<u64> = (0..60u64).map(|i| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (i % 50)).chain([0, 1, u64::MAX, 1 << 63, 0x8080_8080_8080_8080]).collect();
+    let seeds: Vec<u64> = (0..60u64)
+        .map(|i| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (i % 50))
+        .chain([0, 1, u64::MAX, 1 << 63, 0x8080_8080_8080_8080])
+        .collect();
     macro_rules! go { ($($t:ty, $u:ty, $w:ty);*) => { $({
         let x: Vec<$t> = seeds.iter().map(|&v| v as $t).chain([<$t>::MIN, <$t>::MAX]).collect();
         let y: Vec<$t> = x.iter().rev().map(|&v| v.wrapping_mul(3)).collect();
@@ -315,9 +437,38 @@ fn vectors_and_swizzles() {
     call(&function_with(text), &[], &mut [Data::of(&x)], &mut out, [1, 1, 1], [1, 1, 1]).unwrap();
     let h = f32::from_bits(0x4000_3c00);
     let want = [
-        4321.0, 9.0 + 40.0 + 400.0, 21.0, 8.0 + 1000.0, 6.0 + 800.0, 4.0, 1.5, 12.0, 20.0, 3.0, 2.0 + 1.0 + 8.0 + 10.0, 2.0,
-        3.0 + 0.0 + 100.0, 4.0, 2.5, 4.0, 18.0, 16.0 + 1200.0 + 40000.0 + 4_000_000.0, 5.0, 5.0, 1.0, 2.0, 8.0 + 2.0, h, 4.0, 42.0, 3.5,
-        16.0 + 3.0 + 42.0, 20.0, -1.0, 4.0, 6.0,
+        4321.0,
+        9.0 + 40.0 + 400.0,
+        21.0,
+        8.0 + 1000.0,
+        6.0 + 800.0,
+        4.0,
+        1.5,
+        12.0,
+        20.0,
+        3.0,
+        2.0 + 1.0 + 8.0 + 10.0,
+        2.0,
+        3.0 + 0.0 + 100.0,
+        4.0,
+        2.5,
+        4.0,
+        18.0,
+        16.0 + 1200.0 + 40000.0 + 4_000_000.0,
+        5.0,
+        5.0,
+        1.0,
+        2.0,
+        8.0 + 2.0,
+        h,
+        4.0,
+        42.0,
+        3.5,
+        16.0 + 3.0 + 42.0,
+        20.0,
+        -1.0,
+        4.0,
+        6.0,
     ];
     assert_eq!(out[0].to::<f32>(), want);
 }
@@ -327,9 +478,24 @@ fn conversions_round_to_nearest_even() {
     let source = "uint i = thread_position_in_grid.x; h[i] = half(x[i]); b[i] = bfloat(x[i]); back[i] = float(h[i]) ; bback[i] = b[i]; hi[i] = half(int(i)); bi[i] = int(i);";
     let k = function("conversions", &["x"], &["h", "b", "back", "bback", "hi", "bi"], source);
     let mut x: Vec<f32> = (0..4000u32).map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b9))).collect();
-    x.extend([0.0, -0.0, 65504.0, 65519.9, 65520.0, 6e-8, 2.98e-8, 2.99e-8, f32::MAX, f32::NAN, f32::INFINITY, 1.00048828125, 1.00146484375]);
+    x.extend([
+        0.0,
+        -0.0,
+        65504.0,
+        65519.9,
+        65520.0,
+        6e-8,
+        2.98e-8,
+        2.99e-8,
+        f32::MAX,
+        f32::NAN,
+        f32::INFINITY,
+        1.0 + 1.0 / 2048.0,
+        1.0 + 3.0 / 2048.0,
+    ]);
     let n = x.len();
-    let mut out = [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F32, Dtype::F16, Dtype::BF16].map(|d| Data::zeros(d, n));
+    let mut out =
+        [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F32, Dtype::F16, Dtype::BF16].map(|d| Data::zeros(d, n));
     call(&k, &[], &mut [Data::of(&x)], &mut out, [n as u32, 1, 1], [256, 1, 1]).unwrap();
     let (h, b): (Vec<f16>, Vec<bf16>) = (out[0].to(), out[1].to());
     let (back, bback): (Vec<f32>, Vec<f32>) = (out[2].to(), out[3].to());
@@ -352,7 +518,8 @@ fn every_dtype_passes_through() {
     for d in Dtype::ALL {
         let mut input = Data::zeros(d, 64);
         for (i, w) in input.bytes.iter_mut().enumerate() {
-            *w = (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) & if d == Dtype::Bool { 0x0101_0101_0101_0101 } else { 0x3fff_3fff_3fff_3fff };
+            *w = (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                & if d == Dtype::Bool { 0x0101_0101_0101_0101 } else { 0x3fff_3fff_3fff_3fff };
         }
         let mut out = [Data::zeros(d, 64)];
         call(&k, &[], &mut [input.clone()], &mut out, [64, 1, 1], [64, 1, 1]).unwrap();

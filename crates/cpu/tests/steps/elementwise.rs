@@ -38,7 +38,7 @@ fn every_row_dtype_and_layout() {
             if takes != d {
                 continue;
             }
-            for shape in SHAPES {
+            for &shape in SHAPES.iter() {
                 for layout in LAYOUTS {
                     let (mut lo, hi) = row.domain();
                     if takes.is_unsigned() || takes == Dtype::Bool {
@@ -61,7 +61,7 @@ fn every_row_dtype_and_layout() {
                         ins.iter().enumerate().map(|(i, x)| input(i as u32, x.dtype)).collect();
                     nodes.push(row_node(row, &(0..row.arity() as u32).collect::<Vec<_>>(), gives));
                     let op = region(nodes, &[row.arity() as u32]);
-                    let out = Aval::new(*shape, gives);
+                    let out = Aval::new(shape, gives);
                     let name = format!("{} {d} {shape:?} {layout}", row.name());
                     check(&name, &op, &ins, &[], &[out], tolerance(row, gives.promote(takes)));
                 }
@@ -74,8 +74,33 @@ fn every_row_dtype_and_layout() {
 #[test]
 fn edges() {
     let specials = [
-        0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-42, -1e-42,
-        3.4e38, -3.4e38, 65504.0, 65519.9, 65520.0, 1e-8, 88.0, 89.0, -104.0, 127.0, 255.0, 256.0, 2147483648.0,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        1.5,
+        2.5,
+        -2.5,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        1e-42,
+        -1e-42,
+        3.4e38,
+        -3.4e38,
+        65504.0,
+        65519.9,
+        65520.0,
+        1e-8,
+        88.0,
+        89.0,
+        -104.0,
+        127.0,
+        255.0,
+        256.0,
+        2147483648.0,
     ];
     let n = specials.len();
     for &row in Row::ALL {
@@ -132,8 +157,21 @@ fn integer_edges() {
 #[test]
 fn every_cast() {
     let mut r = Lcg(2);
-    let special =
-        [0.0, 1.0, -1.0, 0.4, 300.7, -1.7, 2147483648.0, -2147483649.5, 1e19, -1e19, f64::NAN, f64::INFINITY, 70000.0];
+    let special = [
+        0.0,
+        1.0,
+        -1.0,
+        0.4,
+        300.7,
+        -1.7,
+        2147483648.0,
+        -2147483649.5,
+        1e19,
+        -1e19,
+        f64::NAN,
+        f64::INFINITY,
+        70000.0,
+    ];
     for from in Dtype::ALL {
         for to in Dtype::ALL.into_iter().filter(|&t| t != from) {
             let op = region(vec![input(0, from), RegionNode::Cast { arg: 0, dtype: to }], &[1]);
@@ -175,7 +213,8 @@ fn scalars_of_every_kind_in_every_dtype() {
 #[test]
 fn random_regions() {
     let mut r = Lcg(3);
-    let rows = [Row::Add, Row::Sub, Row::Mul, Row::Max, Row::Min, Row::Neg, Row::Abs, Row::Square, Row::Floor];
+    let rows =
+        [Row::Add, Row::Sub, Row::Mul, Row::Max, Row::Min, Row::Neg, Row::Abs, Row::Square, Row::Floor];
     for round in 0..300 {
         let d = [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::I32, Dtype::F64, Dtype::U8][round % 6];
         let shape: &[usize] = [&[4, 9][..], &[3000], &[2, 3, 40000 / 6 + 1], &[]][r.below(4)];

@@ -4,6 +4,7 @@
 mod elementwise;
 mod ops;
 mod quant;
+mod speed;
 
 use isopace_core::backend::{Backend, Spec, Value};
 use isopace_core::op::Op;
@@ -100,7 +101,14 @@ impl Input {
 
 pub const LAYOUTS: [&str; 5] = ["contiguous", "transposed", "broadcast", "sliced", "reversed"];
 
-fn on(b: &dyn Backend, op: &Op, ins: &[Input], cells: &[Number], outs: &[Aval], shared: bool) -> Result<Vec<Vec<u8>>> {
+fn on(
+    b: &dyn Backend,
+    op: &Op,
+    ins: &[Input],
+    cells: &[Number],
+    outs: &[Aval],
+    shared: bool,
+) -> Result<Vec<Vec<u8>>> {
     let avals: Vec<Aval> = ins.iter().map(Input::aval).collect();
     let kernel = b.kernel(Spec { op, ins: &avals, outs })?;
     let mut values = Vec::new();

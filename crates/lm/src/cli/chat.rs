@@ -37,7 +37,8 @@ impl Chat {
                 write_out("> ")?;
             }
             let mut line = String::new();
-            let n = std::io::stdin().lock().read_line(&mut line).map_err(|e| err!(Io, "[chat] stdin: {e}"))?;
+            let n =
+                std::io::stdin().lock().read_line(&mut line).map_err(|e| err!(Io, "[chat] stdin: {e}"))?;
             if n == 0 || stop.swap(false, Ordering::Relaxed) {
                 return Ok(());
             }

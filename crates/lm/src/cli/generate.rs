@@ -100,7 +100,11 @@ impl Generate {
                 let mut bytes = Vec::new();
                 std::io::stdin().read_to_end(&mut bytes).map_err(|e| err!(Io, "[prompt] stdin: {e}"))?;
                 String::from_utf8(bytes).map_err(|e| {
-                    err!(Argument, "[prompt] stdin is not UTF-8 from byte {} on", e.utf8_error().valid_up_to())
+                    err!(
+                        Argument,
+                        "[prompt] stdin is not UTF-8 from byte {} on",
+                        e.utf8_error().valid_up_to()
+                    )
                 })?
             }
         };

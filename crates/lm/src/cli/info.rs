@@ -4,8 +4,8 @@ use super::generate::write_out;
 use crate::hub::{ModelFiles, locate};
 use crate::weights::Weights;
 use clap::Args;
-use isopace::io::safetensors::Safetensors;
 use isopace::io::MappedFile;
+use isopace::io::safetensors::Safetensors;
 use isopace::{Result, Shape};
 use std::fmt::Write;
 
@@ -24,7 +24,15 @@ impl Info {
         match locate(&self.model)? {
             ModelFiles::Gguf(path) => {
                 let (weights, gguf) = Weights::gguf(&path)?;
-                put(&mut out, format_args!("{}: GGUF version {}, {} tensors", path.display(), gguf.version, gguf.tensors.len()));
+                put(
+                    &mut out,
+                    format_args!(
+                        "{}: GGUF version {}, {} tensors",
+                        path.display(),
+                        gguf.version,
+                        gguf.tensors.len()
+                    ),
+                );
                 for (k, v) in gguf.metadata.entries() {
                     put(&mut out, format_args!("  {k} = {}", v.summary()));
                 }
@@ -43,7 +51,10 @@ impl Info {
                     for t in &st.tensors {
                         nbytes += t.range.len();
                         if self.tensors {
-                            put(&mut out, format_args!("    {} {:?} {}", t.name, Shape::from(&t.shape[..]), t.ty));
+                            put(
+                                &mut out,
+                                format_args!("    {} {:?} {}", t.name, Shape::from(&t.shape[..]), t.ty),
+                            );
                         }
                     }
                 }
@@ -55,7 +66,10 @@ impl Info {
 }
 
 fn memory(out: &mut String, nbytes: usize) {
-    put(out, format_args!("weights: {:.1} MB; the KV cache and about 60 MB come on top", nbytes as f64 / 1e6));
+    put(
+        out,
+        format_args!("weights: {:.1} MB; the KV cache and about 60 MB come on top", nbytes as f64 / 1e6),
+    );
 }
 
 /// Writing to a string cannot fail.

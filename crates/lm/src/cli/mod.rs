@@ -101,7 +101,10 @@ struct SampleArgs {
 
 fn bias(s: &str) -> std::result::Result<(u32, f32), String> {
     let (id, bias) = s.split_once('=').ok_or("accepted: ID=BIAS, such as 42=-100")?;
-    Ok((id.trim().parse().map_err(|e| format!("token {id:?}: {e}"))?, bias.trim().parse().map_err(|e| format!("bias {bias:?}: {e}"))?))
+    Ok((
+        id.trim().parse().map_err(|e| format!("token {id:?}: {e}"))?,
+        bias.trim().parse().map_err(|e| format!("bias {bias:?}: {e}"))?,
+    ))
 }
 
 impl SampleArgs {

@@ -3,8 +3,8 @@
 use super::Model;
 use crate::kv::{KvShape, LayerCache};
 use crate::weights::{Matrix, Table, Weights};
-use isopace::io::gguf::Metadata;
 use isopace::fast::{Mask, RopeOptions, rms_norm, rope, scaled_dot_product_attention};
+use isopace::io::gguf::Metadata;
 use isopace::{Array, Dtype, Result, Scalar, bail, err};
 use serde_json::Value;
 
@@ -105,7 +105,9 @@ pub(super) fn from_gguf(meta: &Metadata, weights: &Weights) -> Result<Box<dyn Mo
     let rope_scale = match meta.opt_str(&key("rope.scaling.type"))? {
         None | Some("none") => 1.0,
         Some("linear") => 1.0 / meta.float(&key("rope.scaling.factor"))?,
-        Some(other) => bail!(Unsupported, "[model] {}: rope scaling {other:?}; accepted: none, linear", meta.file()),
+        Some(other) => {
+            bail!(Unsupported, "[model] {}: rope scaling {other:?}; accepted: none, linear", meta.file())
+        }
     };
     let rope_factors = if weights.has("rope_freqs.weight") {
         let factors = weights.vector("rope_freqs.weight", &[rope_dims / 2])?.to_vec::<f32>()?;
@@ -135,13 +137,16 @@ pub(super) fn from_gguf(meta: &Metadata, weights: &Weights) -> Result<Box<dyn Mo
 pub(super) fn from_config(config: &Value, weights: &Weights) -> Result<Box<dyn Model>> {
     let opt = |k: &str| config.get(k).filter(|v| !v.is_null());
     let number = |k: &str, default: Option<f64>| match opt(k) {
-        Some(v) => v.as_f64().ok_or_else(|| err!(Format, "[model] config.json: {k} is {v}; accepted: a number")),
+        Some(v) => {
+            v.as_f64().ok_or_else(|| err!(Format, "[model] config.json: {k} is {v}; accepted: a number"))
+        }
         None => default.ok_or_else(|| err!(Format, "[model] config.json: {k} is missing")),
     };
     let size = |k: &str, default: Option<usize>| match opt(k) {
-        Some(v) => v.as_u64().map(|n| n as usize).ok_or_else(|| {
-            err!(Format, "[model] config.json: {k} is {v}; accepted: a non-negative integer")
-        }),
+        Some(v) => v
+            .as_u64()
+            .map(|n| n as usize)
+            .ok_or_else(|| err!(Format, "[model] config.json: {k} is {v}; accepted: a non-negative integer")),
         None => default.ok_or_else(|| err!(Format, "[model] config.json: {k} is missing")),
     };
     let width = size("hidden_size", None)?;
@@ -180,7 +185,9 @@ pub(super) fn from_config(config: &Value, weights: &Weights) -> Result<Box<dyn M
 fn rope_scaling(scaling: Option<&Value>, base: f64, dims: usize) -> Result<(f64, Option<Vec<f64>>)> {
     let Some(s) = scaling else { return Ok((1.0, None)) };
     let get = |k: &str| {
-        s.get(k).and_then(Value::as_f64).ok_or_else(|| err!(Format, "[model] config.json: rope_scaling.{k} is missing"))
+        s.get(k)
+            .and_then(Value::as_f64)
+            .ok_or_else(|| err!(Format, "[model] config.json: rope_scaling.{k} is missing"))
     };
     let kind = s.get("rope_type").or(s.get("type")).and_then(Value::as_str).unwrap_or("default");
     match kind {
@@ -202,18 +209,32 @@ fn rope_scaling(scaling: Option<&Value>, base: f64, dims: usize) -> Result<(f64,
             });
             Ok((1.0, Some(factors.collect())))
         }
-        other => bail!(Unsupported, "[model] config.json: rope scaling {other:?}; accepted: default, linear, llama3"),
+        other => bail!(
+            Unsupported,
+            "[model] config.json: rope scaling {other:?}; accepted: default, linear, llama3"
+        ),
     }
 }
 
 fn build(c: Config, w: &Weights, names: &Names, file: &str) -> Result<Box<dyn Model>> {
     let sizes = [c.layers, c.width, c.hidden, c.heads, c.kv_heads, c.head_dim, c.vocab, c.context];
-    if sizes.contains(&0) || sizes.iter().any(|&n| n > 1 << 24) || c.heads % c.kv_heads != 0 || c.rope_dims % 2 != 0 {
+    if sizes.contains(&0)
+        || sizes.iter().any(|&n| n > 1 << 24)
+        || !c.heads.is_multiple_of(c.kv_heads)
+        || !c.rope_dims.is_multiple_of(2)
+    {
         bail!(
             Format,
             "[model] {file}: sizes make no sense: {} layers, width {}, hidden {}, {} heads over {} of {}, vocabulary {}, \
              context {}",
-            c.layers, c.width, c.hidden, c.heads, c.kv_heads, c.head_dim, c.vocab, c.context
+            c.layers,
+            c.width,
+            c.hidden,
+            c.heads,
+            c.kv_heads,
+            c.head_dim,
+            c.vocab,
+            c.context
         );
     }
     let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
@@ -254,8 +275,19 @@ fn build(c: Config, w: &Weights, names: &Names, file: &str) -> Result<Box<dyn Mo
     }))
 }
 
+/// The parts of an array before and from `at` on along an axis.
+fn cut(x: &Array, at: usize, axis: i64) -> Result<[Array; 2]> {
+    let parts = x.split_at(&[at as i64], axis)?;
+    parts.try_into().map_err(|_| err!(Internal, "[model] a cut in two gave another number of parts"))
+}
+
 impl Model for Llama {
-    fn step(&self, tokens: &Array, offset: &Scalar, cache: &[LayerCache]) -> Result<(Array, Vec<LayerCache>)> {
+    fn step(
+        &self,
+        tokens: &Array,
+        offset: &Scalar,
+        cache: &[LayerCache],
+    ) -> Result<(Array, Vec<LayerCache>)> {
         let c = &self.config;
         let mut x = self.embed.rows(tokens)?;
         let mut caches = Vec::with_capacity(cache.len());
@@ -265,14 +297,14 @@ impl Model for Llama {
             x = x.add(attended)?;
             let h = rms_norm(&x, Some(&layer.ffn_norm), c.eps)?;
             let gate_up = layer.gate_up.apply(&h)?;
-            let gate = gate_up.slice_axis(-1, 0, c.hidden)?;
-            let up = gate_up.slice_axis(-1, c.hidden, 2 * c.hidden)?;
+            let [gate, up] = cut(&gate_up, c.hidden, 2)?;
             let h = gate.multiply(gate.sigmoid()?)?.multiply(up)?;
             x = x.add(layer.down.apply(&h)?)?;
             caches.push(cache);
         }
         let t = x.shape()[1];
-        let last = x.slice_axis(1, t - 1, t)?.reshape_to([1, c.width])?;
+        let [_, last] = cut(&x, t - 1, 1)?;
+        let last = last.reshape_to([1, c.width])?;
         let h = rms_norm(&last, Some(&self.norm), c.eps)?;
         Ok((self.head.apply(&h)?, caches))
     }
@@ -296,16 +328,20 @@ impl Model for Llama {
 
 impl Llama {
     /// Attention of one layer over what is cached and the new positions.
-    fn attend(&self, layer: &Layer, h: &Array, offset: &Scalar, cache: &LayerCache) -> Result<(Array, LayerCache)> {
+    fn attend(
+        &self,
+        layer: &Layer,
+        h: &Array,
+        offset: &Scalar,
+        cache: &LayerCache,
+    ) -> Result<(Array, LayerCache)> {
         let c = &self.config;
         let t = h.shape()[1];
         let all = c.heads + 2 * c.kv_heads;
         // (1, heads + 2 kv heads, T, head_dim): queries and keys rotate in one step.
         let qkv = layer.qkv.apply(h)?.reshape_to([1, t, all, c.head_dim])?.transpose(&[0, 2, 1, 3])?;
-        let qk = self.rotate(&qkv.slice_axis(1, 0, c.heads + c.kv_heads)?, offset)?;
-        let q = qk.slice_axis(1, 0, c.heads)?;
-        let k = qk.slice_axis(1, c.heads, c.heads + c.kv_heads)?;
-        let v = qkv.slice_axis(1, c.heads + c.kv_heads, all)?;
+        let [qk, v] = cut(&qkv, c.heads + c.kv_heads, 1)?;
+        let [q, k] = cut(&self.rotate(&qk, offset)?, c.heads, 1)?;
         let zero = Scalar::from(0);
         let at = [zero.clone(), zero.clone(), offset.clone(), zero];
         let cache = LayerCache {

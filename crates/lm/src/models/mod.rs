@@ -11,7 +11,8 @@ use isopace::{Array, Result, Scalar, bail};
 pub trait Model: Send + Sync {
     /// Logits (1, vocab) after the last of `tokens` (1, T), which stand from position `offset` on, and the
     /// caches with their keys and values written.
-    fn step(&self, tokens: &Array, offset: &Scalar, cache: &[LayerCache]) -> Result<(Array, Vec<LayerCache>)>;
+    fn step(&self, tokens: &Array, offset: &Scalar, cache: &[LayerCache])
+    -> Result<(Array, Vec<LayerCache>)>;
     /// What the cache must hold.
     fn kv_shape(&self) -> KvShape;
     /// Number of tokens in the vocabulary.
@@ -37,7 +38,12 @@ pub fn from_gguf(meta: &Metadata, weights: &Weights) -> Result<Box<dyn Model>> {
     let name = meta.str("general.architecture")?;
     match FAMILIES.iter().find(|f| f.0.contains(&name)) {
         Some((_, build, _)) => build(meta, weights),
-        None => bail!(Unsupported, "[model] {}: architecture {name:?} is not known; known: {}", meta.file(), known()),
+        None => bail!(
+            Unsupported,
+            "[model] {}: architecture {name:?} is not known; known: {}",
+            meta.file(),
+            known()
+        ),
     }
 }
 
@@ -49,6 +55,8 @@ pub fn from_config(config: &serde_json::Value, weights: &Weights) -> Result<Box<
     let name = config.get("model_type").and_then(|v| v.as_str()).unwrap_or("");
     match FAMILIES.iter().find(|f| f.0.contains(&name)) {
         Some((_, _, build)) => build(config, weights),
-        None => bail!(Unsupported, "[model] config.json: model_type {name:?} is not known; known: {}", known()),
+        None => {
+            bail!(Unsupported, "[model] config.json: model_type {name:?} is not known; known: {}", known())
+        }
     }
 }

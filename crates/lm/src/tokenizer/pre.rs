@@ -123,7 +123,7 @@ impl Splitter {
 
     /// Calls `word` with each piece of the text in turn; together they are the text.
     pub(super) fn split(&self, text: &str, word: impl FnMut(&str)) -> Result<()> {
-        let mut pieces = Vec::from([0..text.len()]);
+        let mut pieces: Vec<_> = std::iter::once(0..text.len()).collect();
         for regex in &self.0 {
             let mut finer = Vec::with_capacity(pieces.len());
             for piece in pieces {

@@ -144,8 +144,11 @@ fn extremes_do_not_panic() {
                 x.tril(a),
                 x.triu(a),
             );
-            let _ =
-                (x.index(&[Index::Int(s.clone())]), x.set(&[Index::from(a..)], a), x.roll(&[s.clone()], 0));
+            let _ = (
+                x.index(&[Index::Int(s.clone())]),
+                x.set(&[Index::from(a..)], a),
+                x.roll(std::slice::from_ref(&s), 0),
+            );
             let _ = (
                 eye(2, 3, a, Dtype::I8),
                 tri(0, 3, a, Dtype::I8),

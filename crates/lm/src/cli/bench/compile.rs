@@ -49,7 +49,14 @@ impl CompileBench {
             if let Some(points) = &peer {
                 curves.push(Curve { name: "mlx (CPU)".into(), points: points.clone() });
             }
-            svg(path, "A compiled function given a fresh number", "distinct values", "microseconds a call", true, &curves)?;
+            svg(
+                path,
+                "A compiled function given a fresh number",
+                "distinct values",
+                "microseconds a call",
+                true,
+                &curves,
+            )?;
         }
         let at = |n: usize| curve.iter().min_by_key(|p| p.values.abs_diff(n));
         let (Some(early), Some(last)) = (at(1_000), curve.last()) else {
@@ -135,7 +142,11 @@ fn fresh(values: usize) -> Result<Vec<Point>> {
             }
             chunks.push(t.elapsed().as_nanos() as f64 / 1e3 / (seen - from) as f64);
         }
-        points.push(Point { values: seen, us: median(&chunks), growth: memory::resident_bytes() as i64 - base });
+        points.push(Point {
+            values: seen,
+            us: median(&chunks),
+            growth: memory::resident_bytes() as i64 - base,
+        });
         if goal >= values {
             return Ok(points);
         }
@@ -154,7 +165,9 @@ fn static_values(values: usize) -> Result<Value> {
         tenths.push(t.elapsed().as_secs_f64() * 1e6 / (values / 10).max(1) as f64);
     }
     let s = f.stats();
-    Ok(json!({"values": values, "first_us": tenths[0], "last_us": tenths[9], "entries": s.entries, "bytes": s.nbytes}))
+    Ok(
+        json!({"values": values, "first_us": tenths[0], "last_us": tenths[9], "entries": s.entries, "bytes": s.nbytes}),
+    )
 }
 
 fn retrace_us() -> Result<f64> {

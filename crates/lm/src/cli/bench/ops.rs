@@ -66,7 +66,7 @@ impl Ops {
             "softmax": us(2, || x.softmax(-1))?,
             "rms_norm": us(2, || fast::rms_norm(&x, Some(&w), 1e-5))?,
             "layer_norm": us(2, || fast::layer_norm(&x, Some(&w), Some(&w), 1e-5))?,
-            "sum": us(2, || x.sum((), false))?,
+            "sum": us(2, || x.sum(None::<i64>, false))?,
         });
         out.insert("rows_4096_us".into(), rows);
         let small = normal(&[64])?;

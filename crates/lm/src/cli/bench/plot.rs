@@ -38,7 +38,12 @@ pub(super) fn svg(path: &Path, title: &str, x: &str, y: &str, log_x: bool, curve
                         .label(c.name.clone())
                         .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], color));
                 }
-                chart.configure_series_labels().background_style(WHITE).border_style(BLACK).draw().map_err(|e| bad(&e))?;
+                chart
+                    .configure_series_labels()
+                    .background_style(WHITE)
+                    .border_style(BLACK)
+                    .draw()
+                    .map_err(|e| bad(&e))?;
             }};
         }
         if log_x {

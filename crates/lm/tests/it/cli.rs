@@ -1,0 +1,114 @@
+//! The command as users meet it.
+
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+
+fn isopace(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_isopace"))
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary runs")
+}
+
+fn with_model(command: &str, args: &[&str]) -> Output {
+    let model = super::model().display().to_string();
+    let all: Vec<&str> = [command, "--model", &model].iter().chain(args).copied().collect();
+    isopace(&all)
+}
+
+fn json(args: &[&str]) -> Value {
+    let out = with_model("generate", args);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).expect("one JSON object")
+}
+
+/// Exit code and the one line on stderr.
+fn refusal(out: Output) -> (i32, String) {
+    let text = String::from_utf8(out.stderr).expect("UTF-8");
+    assert!(out.stdout.is_empty(), "nothing is printed: {}", String::from_utf8_lossy(&out.stdout));
+    assert!(!text.contains("panicked"), "{text}");
+    (out.status.code().unwrap_or(-1), text)
+}
+
+#[test]
+fn an_answer_as_json() {
+    let v = json(&["What is the capital of Japan?", "--format", "json", "--max-tokens", "16"]);
+    assert_eq!(v["ids"].as_array().map(Vec::len), Some(v["ids"].as_array().unwrap().len().min(16)));
+    assert!(v["text"].as_str().unwrap().contains("Tokyo"), "{v}");
+    for key in ["load_s", "prefill_tok_s", "decode_tok_s", "ttft_ms"] {
+        assert!(v["timings"][key].as_f64().unwrap() > 0.0, "{key}: {v}");
+    }
+    for key in ["median", "first", "last"] {
+        assert!(v["timings"]["host_us_per_token"][key].is_number(), "{v}");
+    }
+    assert!(v["peak_rss_bytes"].as_u64().unwrap() > 50_000_000);
+}
+
+#[test]
+fn one_seed_gives_one_answer() {
+    let args = ["Tell me a story.", "--format", "json", "--max-tokens", "24", "--temp", "1.2", "--seed"];
+    let run = |seed: &str| {
+        let all: Vec<&str> = args.iter().copied().chain([seed]).collect();
+        json(&all)["ids"].clone()
+    };
+    assert_eq!(run("7"), run("7"));
+    assert_ne!(run("7"), run("8"));
+}
+
+#[test]
+fn limits_and_stops() {
+    let v = json(&["Hello", "--format", "json", "--max-tokens", "0"]);
+    assert_eq!((v["ids"].clone(), v["text"].clone()), (Value::Array(vec![]), "".into()));
+    let v = json(&["Count: 1, 2, 3,", "--raw", "--format", "json", "--max-tokens", "40", "--stop", ", 6"]);
+    assert_eq!(v["finish_reason"], "stop", "{v}");
+    assert!(!v["text"].as_str().unwrap().contains(", 6"), "{v}");
+    let v = json(&["Hi", "--format", "json", "--max-tokens", "60", "--ignore-eos"]);
+    assert_eq!((v["finish_reason"].as_str(), v["ids"].as_array().unwrap().len()), (Some("length"), 60));
+}
+
+#[test]
+fn bad_input_is_one_line() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let cut = dir.path().join("cut.gguf");
+    let whole = std::fs::read(super::model()).expect("the model");
+    std::fs::write(&cut, &whole[..5_000_000]).expect("a file");
+    let junk = dir.path().join("junk.gguf");
+    std::fs::write(&junk, b"not a model at all").expect("a file");
+    for (path, part) in [(&cut, "past the end"), (&junk, "[gguf]")] {
+        let out = isopace(&["generate", "hi", "--model", path.to_str().unwrap()]);
+        let (code, text) = refusal(out);
+        assert_eq!((code, text.lines().count()), (1, 1), "{text}");
+        assert!(text.contains(path.to_str().unwrap()) && text.contains(part), "{text}");
+    }
+    let (code, text) = refusal(isopace(&["generate", "hi", "--model", "/nonexistent/model.gguf"]));
+    assert!(matches!(code, 1 | 2) && text.contains("/nonexistent/model.gguf"), "{text}");
+
+    for (args, part) in [
+        (vec!["", "--raw"], "empty"),
+        (vec!["hi", "--temp", "nan"], "temperature"),
+        (vec!["hi", "--temp", "-1"], "temperature"),
+        (vec!["hi", "--top-p", "0"], "top_p"),
+        (vec!["hi", "--min-p", "7"], "min_p"),
+        (vec!["hi", "--repetition-penalty", "0"], "repetition_penalty"),
+        (vec!["hi", "--logit-bias", "9999999=1"], "9999999"),
+        (vec!["hi", "--stop", ""], "stop"),
+        (vec!["hi", "--threads", "0"], "threads"),
+    ] {
+        let (code, text) = refusal(with_model("generate", &args));
+        assert_eq!((code, text.lines().count()), (2, 1), "{args:?}: {text}");
+        assert!(text.contains(part), "{args:?}: {text}");
+    }
+    let long = "word ".repeat(9000);
+    let (code, text) = refusal(with_model("generate", &[&long, "--raw"]));
+    assert!(code == 2 && text.contains("context") && text.contains("8192"), "{text}");
+}
+
+#[test]
+fn info_tells_what_a_model_is() {
+    let out = isopace(&["info", super::model().to_str().unwrap()]);
+    let text = String::from_utf8(out.stdout).unwrap();
+    for part in ["general.architecture = ", "llama", "272 tensors", "weights:"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+}

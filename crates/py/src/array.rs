@@ -1,0 +1,829 @@
+//! The array class: a handle on a core array. `x[i] = v` and in-place operators put another array into
+//! the handle, so that the old buffer can be written in place.
+
+use crate::convert::{self, Axes, Int, Ints};
+use crate::device::StreamArg;
+use crate::dtype::{self, DtypeArg, PyDtype};
+use crate::errors::{OrRaise, type_error, value_error};
+use crate::functions as f;
+use crate::raw::GilCell;
+use crate::{buffer, eval, index, overlay, print};
+use isopace_core::api::Operand;
+use isopace_core::op::Row;
+use isopace_core::{Array, Dtype};
+use pyo3::basic::CompareOp;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use std::ffi::c_int;
+
+type Result1 = PyResult<PyArray>;
+type Stream = Option<StreamArg>;
+
+/// An n-dimensional array whose elements are computed when they are first needed.
+///
+/// `array(val, dtype=None)` makes one from a number, nested lists of numbers, another array, NumPy, or
+/// any object with a buffer or DLPack. Without a dtype, Python ints give int32 (int64 where needed),
+/// floats float32.
+#[pyclass(name = "array", module = "isopace.core", subclass, frozen)]
+pub(crate) struct PyArray(GilCell<Array>);
+
+impl PyArray {
+    #[inline]
+    pub(crate) fn new(a: Array) -> PyArray {
+        PyArray(GilCell::new(a))
+    }
+
+    #[inline]
+    pub(crate) fn array(&self, py: Python<'_>) -> Array {
+        if overlay::active()
+            && let Some(a) = overlay::get(self)
+        {
+            return a;
+        }
+        self.0.get(py)
+    }
+
+    /// Puts another array into the handle.
+    #[inline]
+    pub(crate) fn rebind(&self, py: Python<'_>, a: Array) {
+        if overlay::active() && overlay::set(self, &a) {
+            return;
+        }
+        drop(self.0.replace(py, a));
+    }
+}
+
+impl From<Array> for PyArray {
+    fn from(a: Array) -> PyArray {
+        PyArray::new(a)
+    }
+}
+
+pub(crate) fn wrap(r: isopace_core::Result<Array>) -> Result1 {
+    r.map(PyArray::new).or_raise()
+}
+
+/// `a row b`, with the operands swapped on request.
+#[inline]
+fn binary(a: &Bound<'_, PyArray>, row: Row, b: &Bound<'_, PyAny>, swap: bool) -> Result1 {
+    let x = a.get().array(a.py());
+    let y = convert::operand(b, row.name())?;
+    wrap(f::binary(row, Operand::Array(x), y, swap))
+}
+
+#[inline]
+fn in_place(a: &Bound<'_, PyArray>, row: Row, b: &Bound<'_, PyAny>) -> PyResult<()> {
+    let x = a.get().array(a.py());
+    let y = convert::operand(b, row.name())?;
+    let new = f::binary(row, Operand::Array(x), y, false).or_raise()?;
+    a.get().rebind(a.py(), new);
+    Ok(())
+}
+
+impl PyArray {
+    pub(crate) fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        print::item(py, &self.array(py))
+    }
+}
+
+macro_rules! axes {
+    ($a:expr) => {
+        $a.unwrap_or_default().get()
+    };
+}
+
+#[pymethods]
+impl PyArray {
+    #[new]
+    #[pyo3(signature = (val, dtype = None))]
+    fn py_new(val: &Bound<'_, PyAny>, dtype: Option<DtypeArg>) -> Result1 {
+        convert::construct(val, dtype.map(|d| d.0)).map(PyArray::new)
+    }
+
+    /// Extents, outermost first.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.array(py).shape().iter())
+    }
+    /// Element type.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyDtype>> {
+        dtype::object(py, self.array(py).dtype())
+    }
+    /// Number of axes.
+    #[getter]
+    fn ndim(&self, py: Python<'_>) -> usize {
+        self.array(py).ndim()
+    }
+    /// Number of elements.
+    #[getter]
+    fn size(&self, py: Python<'_>) -> usize {
+        self.array(py).size()
+    }
+    /// Bytes of the elements.
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> usize {
+        self.array(py).nbytes()
+    }
+    /// Bytes of one element.
+    #[getter]
+    fn itemsize(&self, py: Python<'_>) -> usize {
+        self.array(py).dtype().size()
+    }
+    /// The array with all axes reversed.
+    #[getter(T)]
+    fn t(&self, py: Python<'_>) -> Result1 {
+        wrap(self.array(py).t())
+    }
+    /// The array with its last two axes swapped.
+    #[getter(mT)]
+    fn mt(&self, py: Python<'_>) -> Result1 {
+        wrap(self.array(py).matrix_transpose())
+    }
+    /// Real part.
+    #[getter]
+    fn real(&self, py: Python<'_>) -> Result1 {
+        wrap(self.array(py).real())
+    }
+    /// Imaginary part.
+    #[getter]
+    fn imag(&self, py: Python<'_>) -> Result1 {
+        wrap(self.array(py).imag())
+    }
+    /// Indexed updates that count repeated indices: `x.at[i].add(v)`.
+    #[getter]
+    fn at(slf: Py<Self>) -> index::ArrayAt {
+        index::ArrayAt::new(slf)
+    }
+
+    // Operators.
+
+    fn __add__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Add, other, false)
+    }
+    fn __radd__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Add, other, true)
+    }
+    fn __iadd__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        in_place(slf, Row::Add, other)
+    }
+    fn __sub__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Sub, other, false)
+    }
+    fn __rsub__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Sub, other, true)
+    }
+    fn __isub__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        in_place(slf, Row::Sub, other)
+    }
+    fn __mul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Mul, other, false)
+    }
+    fn __rmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Mul, other, true)
+    }
+    fn __imul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        in_place(slf, Row::Mul, other)
+    }
+    fn __truediv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Div, other, false)
+    }
+    fn __rtruediv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Div, other, true)
+    }
+    fn __itruediv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        let d = slf.get().array(slf.py()).dtype();
+        if !d.is_inexact() {
+            return Err(value_error(format!(
+                "[divide] {d} cannot be divided in place; accepted: floating dtypes"
+            )));
+        }
+        in_place(slf, Row::Div, other)
+    }
+    fn __floordiv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::FloorDiv, other, false)
+    }
+    fn __rfloordiv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::FloorDiv, other, true)
+    }
+    fn __ifloordiv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        in_place(slf, Row::FloorDiv, other)
+    }
+    fn __mod__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Rem, other, false)
+    }
+    fn __rmod__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Rem, other, true)
+    }
+    fn __imod__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        in_place(slf, Row::Rem, other)
+    }
+    fn __pow__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>, _m: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Pow, other, false)
+    }
+    fn __rpow__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>, _m: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Pow, other, true)
+    }
+    fn __ipow__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>, _m: &Bound<'_, PyAny>) -> PyResult<()> {
+        in_place(slf, Row::Pow, other)
+    }
+    fn __and__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::BitAnd, other, false)
+    }
+    fn __rand__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::BitAnd, other, true)
+    }
+    fn __iand__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        in_place(slf, Row::BitAnd, other)
+    }
+    fn __or__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::BitOr, other, false)
+    }
+    fn __ror__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::BitOr, other, true)
+    }
+    fn __ior__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        in_place(slf, Row::BitOr, other)
+    }
+    fn __xor__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::BitXor, other, false)
+    }
+    fn __rxor__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::BitXor, other, true)
+    }
+    fn __ixor__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        in_place(slf, Row::BitXor, other)
+    }
+    fn __lshift__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Shl, other, false)
+    }
+    fn __rlshift__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Shl, other, true)
+    }
+    fn __ilshift__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        in_place(slf, Row::Shl, other)
+    }
+    fn __rshift__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Shr, other, false)
+    }
+    fn __rrshift__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        binary(slf, Row::Shr, other, true)
+    }
+    fn __irshift__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        in_place(slf, Row::Shr, other)
+    }
+    fn __matmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        let b = matrix(other)?;
+        wrap(slf.get().array(slf.py()).matmul(&b))
+    }
+    fn __rmatmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> Result1 {
+        let b = matrix(other)?;
+        wrap(b.matmul(&slf.get().array(slf.py())))
+    }
+    fn __imatmul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        let new = slf.get().array(slf.py()).matmul(&matrix(other)?).or_raise()?;
+        slf.get().rebind(slf.py(), new);
+        Ok(())
+    }
+    fn __neg__(&self, py: Python<'_>) -> Result1 {
+        wrap(self.array(py).negative())
+    }
+    fn __pos__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+    fn __abs__(&self, py: Python<'_>) -> Result1 {
+        wrap(self.array(py).abs())
+    }
+    fn __invert__(&self, py: Python<'_>) -> Result1 {
+        wrap(self.array(py).bitwise_invert())
+    }
+    fn __richcmp__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        let row = match op {
+            CompareOp::Eq => Row::Eq,
+            CompareOp::Ne => Row::Ne,
+            CompareOp::Lt => Row::Lt,
+            CompareOp::Le => Row::Le,
+            CompareOp::Gt => Row::Gt,
+            CompareOp::Ge => Row::Ge,
+        };
+        let y = if let Ok(a) = other.cast::<PyArray>() {
+            Operand::Array(a.get().array(py))
+        } else if matches!(op, CompareOp::Eq | CompareOp::Ne) {
+            match f::comparable(other)? {
+                Some(y) => y,
+                None => {
+                    let answer = matches!(op, CompareOp::Ne);
+                    return Ok(pyo3::types::PyBool::new(py, answer).to_owned().into_any().unbind());
+                }
+            }
+        } else {
+            convert::operand(other, row.name())?
+        };
+        let x = Operand::Array(slf.get().array(py));
+        let out = f::compare(row, x, y).or_raise()?;
+        Ok(Py::new(py, PyArray::new(out))?.into_any())
+    }
+    fn __hash__(slf: &Bound<'_, Self>) -> isize {
+        (slf.as_ptr() as isize) >> 4
+    }
+
+    // As a Python value.
+
+    fn __bool__(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        slf.get().item(slf.py())?.bind(slf.py()).is_truthy()
+    }
+    fn __int__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let x = self.item(py)?;
+        Ok(py.get_type::<pyo3::types::PyInt>().call1((x,))?.unbind())
+    }
+    fn __float__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let x = self.item(py)?;
+        Ok(py.get_type::<pyo3::types::PyFloat>().call1((x,))?.unbind())
+    }
+    fn __complex__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let x = self.item(py)?;
+        Ok(py.get_type::<pyo3::types::PyComplex>().call1((x,))?.unbind())
+    }
+    fn __index__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let a = self.array(py);
+        if !a.dtype().is_int() || a.ndim() != 0 {
+            return Err(type_error(format!(
+                "only 0-d integer arrays can be an index; this one is {} of shape {:?}",
+                a.dtype(),
+                a.shape()
+            )));
+        }
+        self.item(py)
+    }
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &eval::bytes(py, &self.array(py))?))
+    }
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let a = self.array(py);
+        a.shape().first().copied().ok_or_else(|| type_error("len() of a 0-d array"))
+    }
+    fn __iter__(slf: &Bound<'_, Self>) -> PyResult<index::ArrayIterator> {
+        index::ArrayIterator::new(slf)
+    }
+    fn __getitem__(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> Result1 {
+        index::get(&slf.get().array(slf.py()), key).map(PyArray::new)
+    }
+    fn __setitem__(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let new = index::set(slf.get().array(slf.py()), key, value)?;
+        slf.get().rebind(slf.py(), new);
+        Ok(())
+    }
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        print::repr(py, &self.array(py))
+    }
+    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
+        print::repr(py, &self.array(py))
+    }
+    fn __format__(&self, py: Python<'_>, spec: &str) -> PyResult<String> {
+        if self.array(py).ndim() == 0 {
+            return self.item(py)?.call_method1(py, "__format__", (spec,))?.extract(py);
+        }
+        if !spec.is_empty() {
+            return Err(type_error(format!("unsupported format {spec:?} for an array that is not 0-d")));
+        }
+        self.__repr__(py)
+    }
+    fn __copy__(&self, py: Python<'_>) -> PyArray {
+        PyArray::new(self.array(py))
+    }
+    fn __deepcopy__(&self, py: Python<'_>, _memo: &Bound<'_, PyAny>) -> PyArray {
+        PyArray::new(self.array(py))
+    }
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let a = self.array(py);
+        let from = py.import("isopace._isopace")?.getattr("_from_bytes")?;
+        let bytes = PyBytes::new(py, &eval::bytes(py, &a)?);
+        let shape = PyTuple::new(py, a.shape().iter())?;
+        (from, (bytes, shape, a.dtype().name())).into_pyobject(py)
+    }
+    fn __sizeof__(&self, py: Python<'_>) -> usize {
+        64 + self.array(py).nbytes()
+    }
+
+    // Other libraries.
+
+    /// # Safety
+    /// Called by CPython with a view to fill.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        // SAFETY: CPython passes a view to fill, as this slot's contract says.
+        unsafe { buffer::fill(&slf, view, flags) }
+    }
+    /// # Safety
+    /// Called by CPython with a view that `__getbuffer__` filled.
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: CPython releases each filled view once, as this slot's contract says.
+        unsafe { buffer::release(view) }
+    }
+    #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<&Bound<'_, PyAny>>,
+        max_version: Option<&Bound<'_, PyAny>>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _ = (stream, max_version);
+        if dl_device.is_some_and(|d| d.0 != 1) {
+            return Err(pyo3::exceptions::PyBufferError::new_err("[dlpack] the array is on the CPU"));
+        }
+        let a = self.array(py);
+        if copy == Some(true) {
+            let a = Array::from_bytes(&eval::bytes(py, &a)?, a.shape(), a.dtype()).or_raise()?;
+            return buffer::capsule(py, &a);
+        }
+        buffer::capsule(py, &a)
+    }
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (1, 0)
+    }
+    #[pyo3(signature = (dtype = None, copy = None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _ = copy;
+        let np = slf.py().import("numpy")?;
+        let view = slf.py().import("builtins")?.getattr("memoryview")?.call1((slf,))?;
+        let out = np.call_method1("asarray", (view,))?;
+        match dtype {
+            Some(d) => out.call_method1("astype", (d,)),
+            None => Ok(out),
+        }
+    }
+    #[pyo3(signature = (*, api_version = None))]
+    fn __array_namespace__<'py>(
+        &self,
+        py: Python<'py>,
+        api_version: Option<&str>,
+    ) -> PyResult<Bound<'py, PyModule>> {
+        let _ = api_version;
+        py.import("isopace.core")
+    }
+    fn __getstate__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        (PyArray::new(self.array(py)), self.array(py).dtype() as u8).into_pyobject(py)
+    }
+
+    /// The one element as a Python number.
+    #[pyo3(name = "item")]
+    fn py_item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        print::item(py, &self.array(py))
+    }
+    /// The elements as nested lists; a number for a 0-d array.
+    fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        print::tolist(py, &self.array(py))
+    }
+    /// The array converted to a dtype.
+    #[pyo3(signature = (dtype, stream = None))]
+    fn astype(&self, py: Python<'_>, dtype: DtypeArg, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).astype(dtype.0))
+    }
+    /// The same bytes under another dtype.
+    #[pyo3(signature = (dtype, *, stream = None))]
+    fn view(&self, py: Python<'_>, dtype: DtypeArg, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).view(dtype.0))
+    }
+    /// The same elements under another shape; one extent may be -1.
+    #[pyo3(signature = (*shape, stream = None))]
+    fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyTuple>, stream: Stream) -> Result1 {
+        let _ = stream;
+        if shape.is_empty() {
+            return Err(type_error("[reshape] a shape is needed; accepted: ints or a sequence of ints"));
+        }
+        let dims = f::spread(shape)?;
+        wrap(self.array(py).reshape(&dims))
+    }
+    /// Axes in another order; reversed when none is given.
+    #[pyo3(signature = (*axes, stream = None))]
+    fn transpose(&self, py: Python<'_>, axes: &Bound<'_, PyTuple>, stream: Stream) -> Result1 {
+        let _ = stream;
+        if axes.is_empty() || (axes.len() == 1 && axes.get_item(0)?.is_none()) {
+            return wrap(self.array(py).t());
+        }
+        wrap(self.array(py).transpose(&f::spread(axes)?))
+    }
+    /// Axes from `start_axis` to `end_axis` joined into one.
+    #[pyo3(signature = (start_axis = Int(0), end_axis = Int(-1), *, stream = None))]
+    fn flatten(&self, py: Python<'_>, start_axis: Int, end_axis: Int, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).flatten(start_axis.0, end_axis.0))
+    }
+    /// Axes of extent 1 dropped.
+    #[pyo3(signature = (axis = None, *, stream = None))]
+    fn squeeze(&self, py: Python<'_>, axis: Option<Axes>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).squeeze(axes!(axis)))
+    }
+    /// Two axes exchanged.
+    #[pyo3(signature = (axis1, axis2, *, stream = None))]
+    fn swapaxes(&self, py: Python<'_>, axis1: Int, axis2: Int, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).swapaxes(axis1.0, axis2.0))
+    }
+    /// One axis moved to another place.
+    #[pyo3(signature = (source, destination, *, stream = None))]
+    fn moveaxis(&self, py: Python<'_>, source: Int, destination: Int, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).moveaxis(source.0, destination.0))
+    }
+    /// Parts along an axis: a number of equal ones, or cut at indices.
+    #[pyo3(signature = (indices_or_sections, axis = Int(0), *, stream = None))]
+    fn split(
+        &self,
+        py: Python<'_>,
+        indices_or_sections: &Bound<'_, PyAny>,
+        axis: Int,
+        stream: Stream,
+    ) -> PyResult<Vec<PyArray>> {
+        let _ = stream;
+        f::split_parts(&self.array(py), indices_or_sections, axis.0)
+    }
+    /// A diagonal, or a matrix with this vector on its diagonal.
+    #[pyo3(signature = (k = Int(0), *, stream = None))]
+    fn diag(&self, py: Python<'_>, k: Int, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).diag(k.0))
+    }
+    /// The diagonal of two axes, as the last axis.
+    #[pyo3(signature = (offset = Int(0), axis1 = Int(0), axis2 = Int(1), stream = None))]
+    fn diagonal(&self, py: Python<'_>, offset: Int, axis1: Int, axis2: Int, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).diagonal(offset.0, axis1.0, axis2.0))
+    }
+    /// Rounds to a number of decimals, halves to even.
+    #[pyo3(signature = (decimals = Int(0), *, stream = None))]
+    fn round(&self, py: Python<'_>, decimals: Int, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).round_to(decimals.0))
+    }
+    /// Variance over axes.
+    #[pyo3(signature = (axis = None, keepdims = false, ddof = Int(0), *, correction = None, stream = None))]
+    fn var(
+        &self,
+        py: Python<'_>,
+        axis: Option<Axes>,
+        keepdims: bool,
+        ddof: Int,
+        correction: Option<Int>,
+        stream: Stream,
+    ) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).var(axes!(axis), keepdims, correction.unwrap_or(ddof).0))
+    }
+    /// Standard deviation over axes.
+    #[pyo3(signature = (axis = None, keepdims = false, ddof = Int(0), *, correction = None, stream = None))]
+    fn std(
+        &self,
+        py: Python<'_>,
+        axis: Option<Axes>,
+        keepdims: bool,
+        ddof: Int,
+        correction: Option<Int>,
+        stream: Stream,
+    ) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).std(axes!(axis), keepdims, correction.unwrap_or(ddof).0))
+    }
+    /// Absolute value.
+    #[pyo3(signature = (*, stream = None))]
+    fn abs(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).abs())
+    }
+    /// Cosine of radians.
+    #[pyo3(signature = (*, stream = None))]
+    fn cos(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).cos())
+    }
+    /// Exponential.
+    #[pyo3(signature = (*, stream = None))]
+    fn exp(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).exp())
+    }
+    /// Natural logarithm.
+    #[pyo3(signature = (*, stream = None))]
+    fn log(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).log())
+    }
+    /// Logarithm to base 10.
+    #[pyo3(signature = (*, stream = None))]
+    fn log10(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).log10())
+    }
+    /// log(1 + x), exact near 0.
+    #[pyo3(signature = (*, stream = None))]
+    fn log1p(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).log1p())
+    }
+    /// Logarithm to base 2.
+    #[pyo3(signature = (*, stream = None))]
+    fn log2(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).log2())
+    }
+    /// 1 over x.
+    #[pyo3(signature = (*, stream = None))]
+    fn reciprocal(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).reciprocal())
+    }
+    /// 1 over the square root.
+    #[pyo3(signature = (*, stream = None))]
+    fn rsqrt(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).rsqrt())
+    }
+    /// Sine of radians.
+    #[pyo3(signature = (*, stream = None))]
+    fn sin(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).sin())
+    }
+    /// Square root.
+    #[pyo3(signature = (*, stream = None))]
+    fn sqrt(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).sqrt())
+    }
+    /// x times x.
+    #[pyo3(signature = (*, stream = None))]
+    fn square(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).square())
+    }
+    /// Complex conjugate.
+    #[pyo3(signature = (*, stream = None))]
+    fn conj(&self, py: Python<'_>, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).conjugate())
+    }
+    /// Sum over axes.
+    #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
+    fn sum(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).sum(axes!(axis), keepdims))
+    }
+    /// Product over axes.
+    #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
+    fn prod(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).prod(axes!(axis), keepdims))
+    }
+    /// Smallest element over axes; NaN wins.
+    #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
+    fn min(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).min(axes!(axis), keepdims))
+    }
+    /// Largest element over axes; NaN wins.
+    #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
+    fn max(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).max(axes!(axis), keepdims))
+    }
+    /// True where an element over axes is not zero.
+    #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
+    fn any(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).any(axes!(axis), keepdims))
+    }
+    /// True where no element over axes is zero.
+    #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
+    fn all(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).all(axes!(axis), keepdims))
+    }
+    /// Mean over axes.
+    #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
+    fn mean(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).mean(axes!(axis), keepdims))
+    }
+    /// log(sum(exp(x))) over axes without overflow.
+    #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
+    fn logsumexp(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).logsumexp(axes!(axis), keepdims))
+    }
+    /// Running sum along an axis; flattened without one.
+    #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
+    fn cumsum(
+        &self,
+        py: Python<'_>,
+        axis: Option<Int>,
+        reverse: bool,
+        inclusive: bool,
+        stream: Stream,
+    ) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).cumsum(axis.map(|a| a.0), reverse, inclusive))
+    }
+    /// Running product along an axis; flattened without one.
+    #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
+    fn cumprod(
+        &self,
+        py: Python<'_>,
+        axis: Option<Int>,
+        reverse: bool,
+        inclusive: bool,
+        stream: Stream,
+    ) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).cumprod(axis.map(|a| a.0), reverse, inclusive))
+    }
+    /// Running maximum along an axis; flattened without one.
+    #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
+    fn cummax(
+        &self,
+        py: Python<'_>,
+        axis: Option<Int>,
+        reverse: bool,
+        inclusive: bool,
+        stream: Stream,
+    ) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).cummax(axis.map(|a| a.0), reverse, inclusive))
+    }
+    /// Running minimum along an axis; flattened without one.
+    #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
+    fn cummin(
+        &self,
+        py: Python<'_>,
+        axis: Option<Int>,
+        reverse: bool,
+        inclusive: bool,
+        stream: Stream,
+    ) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).cummin(axis.map(|a| a.0), reverse, inclusive))
+    }
+    /// Running log(sum(exp(x))) along an axis; flattened without one.
+    #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
+    fn logcumsumexp(
+        &self,
+        py: Python<'_>,
+        axis: Option<Int>,
+        reverse: bool,
+        inclusive: bool,
+        stream: Stream,
+    ) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).logcumsumexp(axis.map(|a| a.0), reverse, inclusive))
+    }
+    /// Index of the largest element along an axis, the first of equals; of all without an axis.
+    #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
+    fn argmax(&self, py: Python<'_>, axis: Option<Int>, keepdims: bool, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).argmax(axis.map(|a| a.0), keepdims))
+    }
+    /// Index of the smallest element along an axis, the first of equals; of all without an axis.
+    #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
+    fn argmin(&self, py: Python<'_>, axis: Option<Int>, keepdims: bool, stream: Stream) -> Result1 {
+        let _ = stream;
+        wrap(self.array(py).argmin(axis.map(|a| a.0), keepdims))
+    }
+}
+
+/// The right side of `@`.
+fn matrix(obj: &Bound<'_, PyAny>) -> PyResult<Array> {
+    if let Ok(a) = obj.cast::<PyArray>() {
+        return Ok(a.get().array(obj.py()));
+    }
+    if convert::scalar(obj)?.is_some() {
+        return Err(value_error("[matmul] a number has no axes; use *"));
+    }
+    match convert::foreign_array(obj, None)? {
+        Some(a) => Ok(a),
+        None => Err(type_error(format!("[matmul] {} is not an array", obj.get_type()))),
+    }
+}
+
+/// An array from the bytes of its elements.
+#[pyfunction]
+fn _from_bytes(bytes: &[u8], shape: Ints, dtype: &str) -> Result1 {
+    let d = Dtype::from_name(dtype).ok_or_else(|| value_error(format!("there is no dtype {dtype}")))?;
+    wrap(Array::from_bytes(bytes, convert::shape(&shape.0)?, d))
+}
+
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyArray>()?;
+    m.add_class::<index::ArrayAt>()?;
+    m.add_class::<index::ArrayIterator>()?;
+    m.add_function(wrap_pyfunction!(_from_bytes, m)?)?;
+    Ok(())
+}

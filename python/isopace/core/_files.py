@@ -1,0 +1,121 @@
+"""Saving and loading: npy, npz, safetensors, gguf."""
+
+import os
+import pathlib
+
+from .. import _isopace as _x
+from .._isopace import array
+
+_SUFFIXES = {"npy": ".npy", "npz": ".npz", "safetensors": ".safetensors", "gguf": ".gguf"}
+
+
+def _is_path(file):
+    return isinstance(file, (str, pathlib.PurePath))
+
+
+def _write(file, data, suffix, place):
+    if _is_path(file):
+        path = os.fspath(file)
+        if not path.endswith(suffix):
+            path += suffix
+        try:
+            with open(path, "wb") as f:
+                f.write(data)
+        except OSError as e:
+            raise RuntimeError(f"[{place}] {path}: {e}") from e
+    elif hasattr(file, "write") and not _is_text(file):
+        file.write(data)
+    else:
+        raise ValueError(f"[{place}] expected a path or a binary file, got {type(file)}")
+
+
+def _is_text(file):
+    return hasattr(file, "encoding") and not hasattr(file, "readinto")
+
+
+def _array(x, place):
+    if not isinstance(x, array):
+        raise TypeError(f"[{place}] expected an mx.array, got {type(x)}")
+    return x
+
+
+def save(file, arr, /):
+    """Saves an array as npy; ``.npy`` is added to a path that lacks it."""
+    _write(file, _x._save_npy(_array(arr, "save")), ".npy", "save")
+
+
+def _savez(file, args, kwargs, place):
+    arrays = {}
+    for i, a in enumerate(args):
+        arrays[f"arr_{i}"] = _array(a, place)
+    for k, a in kwargs.items():
+        if k in arrays:
+            raise ValueError(f"[{place}] two arrays are named {k}")
+        arrays[k] = _array(a, place)
+    return arrays
+
+
+def savez(file, *args, **kwargs):
+    """Saves arrays in one npz file: positional ones as arr_0, arr_1, ..., others by their names."""
+    _write(file, _x._save_npz(_savez(file, args, kwargs, "savez")), ".npz", "savez")
+
+
+def savez_compressed(file, *args, **kwargs):
+    """Saves arrays in one compressed npz file."""
+    import io
+    import zipfile
+
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
+        for name, a in _savez(file, args, kwargs, "savez_compressed").items():
+            z.writestr(f"{name}.npy", _x._save_npy(a))
+    _write(file, out.getvalue(), ".npz", "savez_compressed")
+
+
+def save_safetensors(file, arrays, metadata=None):
+    """Saves a dict of arrays as safetensors, with a dict of strings beside them."""
+    if not isinstance(arrays, dict):
+        raise TypeError(f"[save_safetensors] expected a dict of arrays, got {type(arrays)}")
+    pairs = list((metadata or {}).items())
+    for k, v in pairs:
+        if not isinstance(k, str) or not isinstance(v, str):
+            raise ValueError("[save_safetensors] metadata holds something other than str")
+    _write(file, _x._save_safetensors(arrays, pairs), ".safetensors", "save_safetensors")
+
+
+def save_gguf(file, arrays, metadata=None):
+    """Saves a dict of arrays as GGUF; metadata values are str, lists of str, or arrays."""
+    if not isinstance(arrays, dict):
+        raise TypeError(f"[save_gguf] expected a dict of arrays, got {type(arrays)}")
+    _write(file, _x._save_gguf(arrays, metadata or {}), ".gguf", "save_gguf")
+
+
+def load(file, /, format=None, return_metadata=False, *, stream=None):
+    """Loads a file: an array from npy, a dict of arrays from npz, safetensors or gguf.
+
+    The format follows from the name's extension unless it is given. With ``return_metadata`` (safetensors and gguf)
+    the result is a pair of dicts. A path is mapped: what is overwritten before it is read shows in the arrays.
+    """
+    if _is_path(file):
+        source = os.fspath(file)
+        name = source
+    else:
+        if not hasattr(file, "read") or not hasattr(file, "seek") or _is_text(file):
+            raise ValueError(f"[load] expected a path or a binary file, got {type(file)}")
+        name = "" if format is not None else file.name
+        source = None
+    if format is None:
+        format = os.path.splitext(str(name))[1][1:]
+    if format not in _SUFFIXES:
+        raise ValueError(f"[load] format {format!r} of {name!r}; accepted: {', '.join(_SUFFIXES)}")
+    if return_metadata and format in ("npy", "npz"):
+        raise ValueError(f"[load] {format} has no metadata")
+    if source is not None and not os.path.exists(source):
+        kind = ValueError if format == "npz" else RuntimeError
+        raise kind(f"[load] {source}: there is no such file")
+    if source is None:
+        source = file.read()
+    out = getattr(_x, f"_load_{format}")(source)
+    if format in ("npy", "npz"):
+        return out
+    return out if return_metadata else out[0]

@@ -1,0 +1,6 @@
+"""CUDA: not in this build."""
+
+
+def is_available():
+    """False: this build computes on the CPU."""
+    return False

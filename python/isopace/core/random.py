@@ -1,0 +1,15 @@
+"""Random arrays from keys (threefry), equal bit for bit to MLX's for the same key.
+
+One key serves the whole process: threads draw from it in turn and never repeat each other's numbers, and ``seed`` restarts
+it for all of them.
+"""
+
+from .._isopace import random as _r
+from ._later import RANDOM, fill as _fill
+
+_RandomState = _r._RandomState
+state = _r.state
+for _n in _r.__all__:
+    globals()[_n] = getattr(_r, _n)
+_fill(globals(), RANDOM, "mlx.core.random")
+del _n
