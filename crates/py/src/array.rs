@@ -8,7 +8,7 @@ use crate::errors::{OrRaise, type_error, value_error};
 use crate::functions as f;
 use crate::raw::GilCell;
 use crate::{buffer, eval, index, overlay, print};
-use isopace_core::api::Operand;
+use isopace_core::api::{self, Operand};
 use isopace_core::op::Row;
 use isopace_core::{Array, Dtype};
 use pyo3::basic::CompareOp;
@@ -68,6 +68,10 @@ pub(crate) fn wrap(r: isopace_core::Result<Array>) -> Result1 {
 #[inline]
 fn binary(a: &Bound<'_, PyArray>, row: Row, b: &Bound<'_, PyAny>, swap: bool) -> Result1 {
     let x = a.get().array(a.py());
+    if let Ok(y) = b.cast::<PyArray>() {
+        let y = y.get().array(a.py());
+        return wrap(if swap { api::binary(row, y, x) } else { api::binary(row, x, y) });
+    }
     let y = convert::operand(b, row.name())?;
     wrap(f::binary(row, Operand::Array(x), y, swap))
 }

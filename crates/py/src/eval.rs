@@ -1,9 +1,10 @@
 //! Evaluation: the GIL is released while it runs, and Ctrl-C ends it.
 
 use crate::array::PyArray;
-use crate::errors::{OrRaise, value_error};
+use crate::errors::{OrRaise, raise, value_error};
 use isopace_core::backend::Value;
 use isopace_core::{Array, Error, runtime};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -32,7 +33,11 @@ pub(crate) fn run<T: Send>(
             py.check_signals()?;
         }
     }
-    out.or_raise()
+    // What is only found while computing is a RuntimeError, as in MLX.
+    out.map_err(|e| match e {
+        Error::Argument(text) | Error::Shape(text) | Error::Dtype(text) => PyRuntimeError::new_err(text),
+        e => raise(e),
+    })
 }
 
 fn thread() -> usize {

@@ -116,7 +116,7 @@ pub fn conv_general(x: &Array, w: &Array, options: &ConvOptions) -> Result<Array
     if !dtype.is_inexact() {
         bail!(Dtype, "[{place}] {} with {}; accepted: floating and complex dtypes", x.dtype(), w.dtype());
     }
-    node(Op::Conv(c), smallvec![x.astype(dtype)?, w.astype(dtype)?], smallvec![], shape, dtype)
+    node(Op::Conv(Box::new(c)), smallvec![x.astype(dtype)?, w.astype(dtype)?], smallvec![], shape, dtype)
 }
 
 fn check_rank(x: &Array, w: &Array, rank: usize) -> Result<()> {

@@ -51,10 +51,13 @@ impl Array {
     /// `Shape` when `sizes` do not fit, `Axis` when indices would read an axis without elements.
     pub fn gather(&self, indices: &[Array], axes: &[usize], sizes: &[usize]) -> Result<Array> {
         check_axes(self, axes, indices.len(), "gather")?;
-        if sizes.len() != self.ndim() || sizes.iter().zip(self.shape().iter()).any(|(s, d)| s > d) {
+        let (mut inputs, mut shape) = same_shape(indices, "gather")?;
+        // No indices read nothing, even of an axis without elements.
+        let reads = |a: usize| shape.elems() > 0 || !axes.contains(&a);
+        let fits = |a: usize| sizes[a] <= self.shape()[a] || !reads(a);
+        if sizes.len() != self.ndim() || !(0..self.ndim()).all(fits) {
             bail!(Shape, "[gather] slices of {sizes:?} do not fit {:?}", self.shape());
         }
-        let (mut inputs, mut shape) = same_shape(indices, "gather")?;
         if let Some(&a) = axes.iter().find(|&&a| self.shape()[a] == 0)
             && shape.elems() > 0
         {

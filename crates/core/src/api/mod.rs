@@ -24,7 +24,7 @@ pub use composite::*;
 pub use conv::*;
 pub use creation::*;
 pub use einsum::{einsum, einsum_path};
-pub use elementwise::elementwise;
+pub use elementwise::{binary, elementwise};
 pub use index::Index;
 pub use join::*;
 pub use kernel::{KernelCall, MetalKernel};

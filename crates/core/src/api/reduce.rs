@@ -74,7 +74,9 @@ impl Array {
             bail!(Shape, "[{name}] axes {axes:?} of {:?} have no elements to reduce", self.shape());
         }
         if axes.is_empty() {
-            return self.astype(dtype);
+            // No axes named is no reduction; a 0-d array still widens.
+            let none = self.ndim() > 0 && matches!(kind, ReduceKind::Sum | ReduceKind::Prod);
+            return if none { Ok(self.clone()) } else { self.astype(dtype) };
         }
         let x = if kind == ReduceKind::LogSumExp { self.astype(dtype)? } else { self.clone() };
         let kept: Shape = (0..self.ndim()).filter(|i| !axes.contains(i)).map(|i| self.shape()[i]).collect();

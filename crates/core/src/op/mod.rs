@@ -132,7 +132,7 @@ pub enum Op {
     /// Threefry words from a key (uint32 of shape (2,)).
     RandomBits,
     /// N-dimensional convolution over channels-last arrays.
-    Conv(Conv),
+    Conv(Box<Conv>),
     /// Inverse of square matrices in the last two axes.
     Inverse,
 

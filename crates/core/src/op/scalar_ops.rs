@@ -308,6 +308,7 @@ pub fn dtypes(row: Row, promoted: Dtype) -> Result<(Dtype, Dtype)> {
     let takes = match row.rule() {
         Rule::Inexact => promoted.to_inexact(),
         Rule::Logical => Dtype::Bool,
+        _ if matches!(row, Row::Shl | Row::Shr) && promoted == Dtype::Bool => Dtype::U8,
         _ => promoted,
     };
     if row == Row::Neg && promoted == Dtype::Bool {

@@ -443,7 +443,7 @@ fn convolutions() {
             };
             // (9 + 3 - 5) / 2 + 1 and (15 + 1 - 2) + 1
             let out = [Aval::new([2, 4, 15, 6], d)];
-            check("conv", &Op::Conv(c), &[x, w], &[], &out, within(8.0, 4.0));
+            check("conv", &Op::Conv(Box::new(c)), &[x, w], &[], &out, within(8.0, 4.0));
         }
     }
 }

@@ -162,6 +162,9 @@ macro_rules! binary {
 
 #[inline]
 fn plain(row: Row, a: Operand, b: Operand) -> Result<Array> {
+    if let (Operand::Array(a), Operand::Array(b)) = (&a, &b) {
+        return api::binary(row, a.clone(), b.clone());
+    }
     api::elementwise(row, &[a, b])
 }
 
