@@ -1,17 +1,12 @@
 """Both packages side by side: the peer's wheel is the oracle."""
 
-import pathlib
-import sys
-
+import mlx.core
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
-
-ip = pytest.importorskip("isopace.core")
+import isopace.core as ip
 
 
 @pytest.fixture(scope="session")
 def peer():
     """mlx.core of the wheel."""
-    return pytest.importorskip("mlx.core")
+    return mlx.core

@@ -111,7 +111,7 @@ def test_reductions(peer, name, layout):
         if name == "mean" and dtype.startswith("uint"):
             continue
         if name == "logsumexp" and (dtype == "bool_" or dtype.startswith("uint")):
-            continue  # the peer subtracts a maximum in the unsigned type
+            continue  # the peer subtracts the maximum in the array's dtype, which wraps
         a, b = pair(peer, (3, 4), dtype, layout, 1)
         for kw in ({}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": (0, 1)}, {"axis": ()}, {"axis": 5}):
             if name in ("median",) and kw.get("axis") == ():
@@ -146,8 +146,8 @@ def test_sorts(peer, name, layout):
         for axis in (0, -1, None):
             if name == "softmax" and dtype in ("float16", "bfloat16"):
                 continue  # the peer accumulates in half
-            if name == "softmax" and (dtype == "bool_" or (dtype not in FLOATS and axis is None)):
-                continue  # the peer gives bool or integers
+            if name == "softmax" and (dtype == "bool_" or "int" in dtype):
+                continue  # the peer keeps such dtypes where we give float32
             both(peer, name, ([a], [b]), {"axis": axis})
 
 
@@ -235,7 +235,7 @@ def test_indexing(peer, index, layout):
         a, b = pair(peer, (3, 4), dtype, layout, 1)
         i, j = (eval(index, {"A": mx.array, "slice": slice}) for mx in (ip, peer))
         same(a[i], b[j], what=f"x[{index}]")
-        if dtype == "bool_" and index in ("...", "None", "()", "slice(None)", "(..., None)"):
+        if dtype == "bool_" and index in ("...", "None"):
             continue  # the peer changes the dtype
         a[i], b[j] = 1, 1
         same(a, b, what=f"x[{index}] = 1")

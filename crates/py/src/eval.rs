@@ -26,7 +26,7 @@ pub(crate) fn run<T: Send>(
     let out = py.detach(f);
     if main {
         MAIN_WAITS.store(false, Ordering::Relaxed);
-        if let Err(Error::Device(text)) = &out
+        if let Err(Error::Device(text) | Error::Kernel(text)) = &out
             && text.contains("interrupted")
         {
             runtime::clear_interrupt();

@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/cpu/src/steps/custom.rs", "hands a kernel its arguments as pointers"),
     ("crates/cpu/src/steps/quant.rs", "rows of a result written by several threads"),
     ("crates/cpu/src/steps/reduce.rs", "strips of a result written by several threads"),
+    ("crates/cpu/src/vm/chain.rs", "calls functions of an instruction set that was found at run time"),
     ("crates/cpu/src/vm/exec.rs", "blocks of a result written by several threads"),
     ("crates/cpu/src/vm/float.rs", "loops with the contract of `OpFn`"),
     ("crates/cpu/src/vm/generic.rs", "calls functions of an instruction set that was found at run time"),
@@ -71,7 +72,7 @@ pub(super) fn check(files: &[File], found: &mut Findings) {
                 found.add(&file.path, line + 1, "unsafe", format!("{wanted} must stand directly above"));
             }
         }
-        if allowed && !any {
+        if !any && ALLOWED.iter().any(|(p, _)| file.path == *p) {
             found.note(&file.path, 0, "unsafe", "is listed for unsafe and has none");
         }
     }

@@ -1,7 +1,7 @@
 //! From a region to a program: opcodes with their loops, registers by liveness.
 
 use super::ops::{OpFn, unary};
-use super::{cast, float, generic, int};
+use super::{cast, chain, float, generic, int};
 use isopace_core::op::{Region, RegionNode, Row};
 use isopace_core::{Dtype, Result, bail};
 use smallvec::SmallVec;
@@ -63,11 +63,53 @@ fn is_half(d: Dtype) -> bool {
 
 struct Builder<'a> {
     region: &'a Region,
+    /// For each node the operand that is computed in its loop.
+    folded: Vec<Option<u32>>,
     at: Vec<Option<Place>>,
     /// For each node the last node that reads it.
     last: Vec<usize>,
     free: Vec<u16>,
     program: Program,
+}
+
+/// The operands of a node as rows of the table name them.
+fn args_of(node: &RegionNode) -> &[u32] {
+    match node {
+        RegionNode::Row { args, .. } => args,
+        RegionNode::Cast { arg, .. } => std::slice::from_ref(arg),
+        _ => &[],
+    }
+}
+
+/// For each node the operand, used nowhere else, that one loop can compute together with it.
+fn fold(region: &Region) -> Vec<Option<u32>> {
+    let mut uses = vec![0u32; region.nodes.len()];
+    for a in region.nodes.iter().flat_map(args_of).chain(&region.outputs) {
+        uses[*a as usize] += 1;
+    }
+    let mut out: Vec<Option<u32>> = vec![None; region.nodes.len()];
+    for (i, node) in region.nodes.iter().enumerate() {
+        let RegionNode::Row { row, args, dtype: Dtype::F32 } = node else { continue };
+        out[i] = args.iter().copied().enumerate().find_map(|(k, a)| match &region.nodes[a as usize] {
+            RegionNode::Row { row: inner, dtype: Dtype::F32, .. } if uses[a as usize] == 1 => {
+                (out[a as usize].is_none() && chain::lookup(*inner, *row, k == 1).is_some()).then_some(a)
+            }
+            _ => None,
+        });
+    }
+    out
+}
+
+/// The operands that the loop of a node reads: those of a folded operand first.
+fn operands(region: &Region, folded: &[Option<u32>], i: usize) -> SmallVec<[u32; 3]> {
+    let args = args_of(&region.nodes[i]);
+    match folded[i] {
+        None => args.into(),
+        Some(f) => {
+            let inner = args_of(&region.nodes[f as usize]);
+            inner.iter().chain(args.iter().filter(|a| **a != f)).copied().collect()
+        }
+    }
 }
 
 /// Compiles a region whose inputs have these dtypes.
@@ -77,27 +119,26 @@ struct Builder<'a> {
 pub fn compile(region: &Region, inputs: &[Dtype]) -> Result<Program> {
     let n = region.nodes.len();
     let mut last = vec![usize::MAX; n];
+    let early = |(i, node)| args_of(node).iter().all(|&a: &u32| (a as usize) < i);
+    if !region.nodes.iter().enumerate().all(early) {
+        bail!(Internal, "[fused] a node reads one that is not computed yet");
+    }
     for &o in &region.outputs {
         if o as usize >= n {
             bail!(Internal, "[fused] output {o} of {n} nodes");
         }
         last[o as usize] = n;
     }
+    let folded = fold(region);
     // Walking back, a node is live when something after it reads it.
     for i in (0..n).rev() {
-        if last[i] == usize::MAX {
-            continue;
-        }
-        let mark = |a: u32, last: &mut Vec<usize>| {
-            let l = &mut last[a as usize];
-            if *l == usize::MAX {
-                *l = i;
+        if last[i] != usize::MAX {
+            for a in operands(region, &folded, i) {
+                let l = &mut last[a as usize];
+                if *l == usize::MAX {
+                    *l = i;
+                }
             }
-        };
-        match &region.nodes[i] {
-            RegionNode::Row { args, .. } => args.iter().for_each(|&a| mark(a, &mut last)),
-            RegionNode::Cast { arg, .. } => mark(*arg, &mut last),
-            _ => {}
         }
     }
     let program = Program {
@@ -107,7 +148,7 @@ pub fn compile(region: &Region, inputs: &[Dtype]) -> Result<Program> {
         inputs: inputs.into(),
         outputs: region.outputs.iter().map(|&o| region.nodes[o as usize].dtype()).collect(),
     };
-    let mut b = Builder { region, at: vec![None; n], last, free: Vec::new(), program };
+    let mut b = Builder { region, folded, at: vec![None; n], last, free: Vec::new(), program };
     for i in 0..n {
         if b.last[i] != usize::MAX {
             b.node(i)?;
@@ -139,23 +180,27 @@ impl Builder<'_> {
                 self.at[i] = Some(Place::Cell(self.program.cells.len() as u16 - 1));
             }
             RegionNode::Row { row, args, .. } => {
-                let mut places = [NONE; 3];
-                for (p, &a) in places.iter_mut().zip(args) {
-                    *p = self.read(a)?;
-                }
                 if args.len() != row.arity() {
                     bail!(Internal, "[fused] {} with {} operands", row.name(), args.len());
                 }
+                let reads = operands(self.region, &self.folded, i);
+                let mut places = [NONE; 3];
+                for (p, &a) in places.iter_mut().zip(&reads) {
+                    *p = self.read(a)?;
+                }
                 let takes = self.region.nodes[args[args.len() - 1] as usize].dtype();
-                let found = match generic::lane(takes) {
-                    Dtype::F32 => float::lookup(*row),
-                    lane => int::lookup(*row, lane),
+                let found = match (self.folded[i], generic::lane(takes)) {
+                    (Some(f), _) => match &self.region.nodes[f as usize] {
+                        RegionNode::Row { row: inner, .. } => chain::lookup(*inner, *row, args[0] != f),
+                        _ => None,
+                    },
+                    (None, Dtype::F32) => float::lookup(*row),
+                    (None, lane) => int::lookup(*row, lane),
                 };
                 let work = found.map_or(Loop::Generic { row: *row, takes, gives: dtype }, Loop::Own);
                 let rounds = is_half(dtype) && found.is_some() && !float::exact_on_halves(*row);
                 self.compute(i, work, places, rounds.then_some(dtype));
-                let args = args.clone();
-                self.release(i, &args);
+                self.release(i, &reads);
             }
             RegionNode::Cast { arg, .. } => {
                 let (arg, from) = (*arg, self.region.nodes[*arg as usize].dtype());

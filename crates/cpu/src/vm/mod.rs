@@ -6,6 +6,7 @@
 //! a fused region equals its ops one by one, bit for bit.
 
 mod cast;
+mod chain;
 mod compile;
 mod exec;
 mod float;

@@ -143,6 +143,7 @@ macro_rules! versions {
         }
     };
 }
+pub(crate) use versions;
 
 /// What generic loops ask of a lane.
 pub trait Lane: Copy + 'static {}
