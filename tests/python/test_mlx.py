@@ -1,5 +1,6 @@
 """`mlx.core` as isopace: installed pure-Python parts of mlx, and without mlx."""
 
+import pathlib
 import subprocess
 import sys
 
@@ -48,3 +49,22 @@ def test_command_line(tmp_path):
         r = subprocess.run([sys.executable, "-c", PATH + "import sys; sys.argv[1:] = " + repr(args)
                             + "\nimport isopace.mlx; sys.exit(isopace.mlx.main())"], capture_output=True, text=True)
         assert r.stdout.strip() == "3 ['a']", r.stderr
+
+
+MODELS = ["qwen3_moe", "gemma3_text", "mamba", "deepseek_v2", "nemotron_h"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_decode_as_on_the_peer(name, tmp_path):
+    import numpy as np
+
+    pytest.importorskip("mlx_lm")
+    script = pathlib.Path(__file__).with_name("decode_models.py")
+    logits = []
+    for who, start in (("ours", ["-c", PATH + "import isopace.mlx; isopace.mlx.main()"]), ("peer", [])):
+        out = tmp_path / f"{who}.npz"
+        args = [sys.executable, *start, str(script), str(out), name]
+        r = subprocess.run(args, capture_output=True, text=True, timeout=300)
+        assert r.returncode == 0, r.stderr[-2000:]
+        logits.append(np.load(out)[name])
+    np.testing.assert_allclose(logits[0], logits[1], rtol=1e-4, atol=1e-4)

@@ -59,8 +59,9 @@ fn plain(rank: usize) -> Conv {
 fn convolutions_in_one_dimension() {
     let x = f32s([1, 5, 1], &[1.0, 2.0, 3.0, 4.0, 5.0]);
     let w = f32s([1, 2, 1], &[1.0, 10.0]);
-    let conv =
-        |c: Conv, shape: &[usize]| run(Op::Conv(Box::new(c)), &[x.clone(), w.clone()], &[], shape, Dtype::F32).floats();
+    let conv = |c: Conv, shape: &[usize]| {
+        run(Op::Conv(Box::new(c)), &[x.clone(), w.clone()], &[], shape, Dtype::F32).floats()
+    };
     assert_eq!(conv(plain(1), &[1, 4, 1]), [21.0, 32.0, 43.0, 54.0]);
     assert_eq!(conv(Conv { flip: true, ..plain(1) }, &[1, 4, 1]), [12.0, 23.0, 34.0, 45.0]);
     assert_eq!(conv(Conv { stride: smallvec![2], ..plain(1) }, &[1, 2, 1]), [21.0, 43.0]);
@@ -69,7 +70,9 @@ fn convolutions_in_one_dimension() {
     assert_eq!(conv(padded, &[1, 7, 1]), [10.0, 21.0, 32.0, 43.0, 54.0, 5.0, 0.0]);
     let spread = Conv { input_dilation: smallvec![2], ..plain(1) };
     assert_eq!(conv(spread, &[1, 8, 1]), [1.0, 20.0, 2.0, 30.0, 3.0, 40.0, 4.0, 50.0]);
-    assert!(try_run(Op::Conv(Box::new(plain(2))), &[x.clone(), w.clone()], &[], &[1, 4, 1], Dtype::F32).is_err());
+    assert!(
+        try_run(Op::Conv(Box::new(plain(2))), &[x.clone(), w.clone()], &[], &[1, 4, 1], Dtype::F32).is_err()
+    );
     same(&run(Op::Conv(Box::new(plain(1))), &[range([0, 5, 1]), w], &[], &[0, 4, 1], Dtype::F32), &[]);
 }
 
