@@ -298,7 +298,7 @@ fn products() {
                 &[x, y],
                 &[],
                 &[Aval::new(out, d)],
-                within(8.0, 10.0),
+                within(32.0, 10.0),
             );
         }
     }
