@@ -260,7 +260,17 @@ impl Session<'_> {
         }
         runtime::time_kernels(true);
         let start = Instant::now();
-        let mut logits = self.feed(prompt)?;
+        self.cache.reserve(prompt.len())?;
+        let mut logits = Vec::new();
+        // Between chunks the caller may end it; an empty prompt is refused by `feed`.
+        for chunk in if prompt.is_empty() { vec![prompt] } else { prompt.chunks(CHUNK).collect() } {
+            if on_text("").is_break() {
+                runtime::time_kernels(false);
+                let finish_reason = FinishReason::Interrupted;
+                return Ok(Generated { ids, text: text.all, finish_reason, timings });
+            }
+            logits = self.feed(chunk)?;
+        }
         let prefilled = start.elapsed().as_secs_f64();
         timings.prefill_tok_s = prompt.len() as f64 / prefilled.max(1e-9);
         let mut host_us = Vec::new();

@@ -4,6 +4,7 @@
 mod elementwise;
 mod ops;
 mod quant;
+mod runtime;
 mod speed;
 
 use isopace_core::backend::{Backend, Spec, Value};

@@ -1,7 +1,7 @@
 //! `isopace info`.
 
 use super::generate::write_out;
-use crate::hub::{ModelFiles, locate};
+use crate::hub::{ModelFiles, locate, read_json};
 use crate::weights::Weights;
 use clap::Args;
 use isopace::io::MappedFile;
@@ -42,7 +42,9 @@ impl Info {
                 memory(&mut out, weights.nbytes());
             }
             ModelFiles::Folder(folder) => {
-                put(&mut out, format_args!("{}: Hugging Face layout", self.model));
+                let config = read_json(&folder.config)?;
+                let kind = config.get("model_type").and_then(|v| v.as_str()).unwrap_or("unknown");
+                put(&mut out, format_args!("{}: Hugging Face layout, model type {kind}", self.model));
                 let mut nbytes = 0;
                 for path in &folder.weights {
                     let file = MappedFile::open(path)?;

@@ -38,11 +38,12 @@ enum Command {
 /// Where the model is and how it runs.
 #[derive(Clone, Debug, Args)]
 struct ModelArgs {
-    /// A GGUF file, a folder in Hugging Face's layout, or a Hub name.
+    /// A GGUF file, a folder in Hugging Face's layout, or a Hub name; by default the model that
+    /// scripts/fetch_model.sh puts into the cache.
     #[arg(long, short)]
     model: Option<String>,
     /// Threads; all processors the process may use by default.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     threads: Option<usize>,
     /// Precision in which activations meet quantized weights.
     #[arg(long, value_enum, default_value = "i8")]
@@ -74,7 +75,7 @@ struct SampleArgs {
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     top_p: f32,
     /// Keep this many of the best tokens; 0 keeps all.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     top_k: usize,
     /// Keep tokens at least this fraction as probable as the best.
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
@@ -86,10 +87,10 @@ struct SampleArgs {
     #[arg(long, value_name = "ID=BIAS", value_parser = bias, allow_hyphen_values = true)]
     logit_bias: Vec<(u32, f32)>,
     /// Where the random numbers start.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
     /// Most tokens to generate.
-    #[arg(long, short = 'n', default_value_t = 512)]
+    #[arg(long, short = 'n', default_value_t = 512, allow_negative_numbers = true)]
     max_tokens: usize,
     /// Stop before this text; repeatable.
     #[arg(long)]
@@ -179,7 +180,17 @@ pub fn main() -> ExitCode {
     if std::env::var_os("ISOPACE_EXPLAIN").is_some_and(|v| !v.is_empty() && v != "0") {
         isopace::compile::on_miss(|name, miss| eprintln!("isopace: compile `{name}`: {miss}"));
     }
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version are texts that were asked for; anything else is one line.
+        Err(e) if !e.use_stderr() => e.exit(),
+        Err(e) => {
+            let text = e.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            eprintln!("isopace: {}", line.strip_prefix("error: ").unwrap_or(line));
+            return ExitCode::from(2);
+        }
+    };
     let done = match cli.command {
         Command::Generate(c) => c.run(),
         Command::Chat(c) => c.run(),

@@ -94,6 +94,10 @@ fn bad_input_is_one_line() {
         (vec!["hi", "--logit-bias", "9999999=1"], "9999999"),
         (vec!["hi", "--stop", ""], "stop"),
         (vec!["hi", "--threads", "0"], "threads"),
+        (vec!["hi", "--top-k", "-1"], "top-k"),
+        (vec!["hi", "-n", "-1"], "max-tokens"),
+        (vec!["hi", "--logit-bias", "junk"], "ID=BIAS"),
+        (vec!["hi", "--activations", "f64"], "activations"),
     ] {
         let (code, text) = refusal(with_model("generate", &args));
         assert_eq!((code, text.lines().count()), (2, 1), "{args:?}: {text}");

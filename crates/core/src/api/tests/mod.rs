@@ -30,6 +30,7 @@ fn count(shape: impl Into<crate::Shape>) -> Array {
 
 /// Elements as float64.
 fn read(a: &Array) -> Vec<f64> {
+    crate::reference::init();
     a.astype(Dtype::F64).unwrap().to_vec().unwrap()
 }
 
