@@ -42,9 +42,7 @@ pub fn conv(spec: Spec<'_>, c: &Conv) -> Result<Arc<dyn Kernel>> {
         }
         let (x, w) = (dense_f32(&ins[0], avals[0].dtype)?, dense_f32(&ins[1], avals[1].dtype)?);
         let shapes = [&avals[0].shape[..], &avals[1].shape[..], &out.shape[..]];
-        let b = view::write_f32(&out, |o| {
-            run(&c, shapes, &x, &w, o, 0.0, |a, b, m, k, n, o| matmul::dense_product(a, b, m, k, n, o))
-        })?;
+        let b = view::write_f32(&out, |o| run(&c, shapes, &x, &w, o, 0.0, matmul::dense_product))?;
         Ok(view::value(b, &out))
     })
 }

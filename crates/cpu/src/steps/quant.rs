@@ -439,7 +439,11 @@ pub fn quantize(spec: Spec<'_>, group: usize, bits: usize, mode: QuantMode) -> R
     let outs: Vec<Aval> = spec.outs.to_vec();
     let cols = *avals[0].shape.last().unwrap_or(&0);
     let affine = mode == QuantMode::Affine;
-    if group == 0 || !cols.is_multiple_of(group) || !(1..=8).contains(&bits) || cols * bits % 32 != 0 {
+    if group == 0
+        || !cols.is_multiple_of(group)
+        || !(1..=8).contains(&bits)
+        || !(cols * bits).is_multiple_of(32)
+    {
         bail!(Shape, "[quantize] {cols} columns in groups of {group} with {bits} bits");
     }
     if outs.len() != if affine { 3 } else { 2 } {

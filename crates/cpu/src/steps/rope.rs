@@ -50,7 +50,7 @@ pub fn rope(spec: Spec<'_>, r: Rope) -> Result<Arc<dyn Kernel>> {
             }
         }
         let x = dense_f32(&ins[0], avals[0].dtype)?;
-        let rows_per_batch = if batch == 0 { 0 } else { x.len() / d.max(1) / batch };
+        let rows_per_batch = (x.len() / d.max(1)).checked_div(batch).unwrap_or(0);
         let buf = view::write_f32(&out, |o| {
             if o.is_empty() {
                 return Ok(());

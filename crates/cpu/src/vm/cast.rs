@@ -49,7 +49,7 @@ macro_rules! floats {
         #[inline(always)]
         fn to_i64(self) -> i64 {
             let x = self as f64;
-            if x >= -9223372036854775808.0 && x < 9223372036854775808.0 { x as i64 } else { i64::MIN }
+            if (-9223372036854775808.0..9223372036854775808.0).contains(&x) { x as i64 } else { i64::MIN }
         }
         #[inline(always)]
         fn to_complex(self) -> Complex { Complex::new(self as f32, 0.0) }

@@ -22,7 +22,7 @@ opcodes! {
     Ceil(f32 => f32) _F |x| x.ceil();
     Round(f32 => f32) _F |x| x.round_ties_even();
     Same(f32 => f32) _F |x| x;
-    IsNan(f32 => u8) _F |x| (x != x) as u8;
+    IsNan(f32 => u8) _F |x| x.is_nan() as u8;
     IsInf(f32 => u8) _F |x| (x.abs() == f32::INFINITY) as u8;
 
     Add(f32 => f32) _F |x, y| x + y;
@@ -31,8 +31,8 @@ opcodes! {
     Div(f32 => f32) _F |x, y| x / y;
     // The quotient must not be rounded before it is rounded down.
     FloorDiv(f32 => f32) _F |x, y| (x as f64 / y as f64).floor() as f32;
-    Max(f32 => f32) _F |x, y| if x > y || x != x { x } else { y };
-    Min(f32 => f32) _F |x, y| if x < y || x != x { x } else { y };
+    Max(f32 => f32) _F |x, y| if x > y || x.is_nan() { x } else { y };
+    Min(f32 => f32) _F |x, y| if x < y || x.is_nan() { x } else { y };
     Eq(f32 => u8) _F |x, y| (x == y) as u8;
     Ne(f32 => u8) _F |x, y| (x != y) as u8;
     Lt(f32 => u8) _F |x, y| (x < y) as u8;

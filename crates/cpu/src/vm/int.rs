@@ -143,8 +143,8 @@ super::ops::opcodes! {
     F64Mul(f64 => f64) _F |x, y| x * y;
     F64Div(f64 => f64) _F |x, y| x / y;
     F64FloorDiv(f64 => f64) _F |x, y| (x / y).floor();
-    F64Max(f64 => f64) _F |x, y| if x > y || x != x { x } else { y };
-    F64Min(f64 => f64) _F |x, y| if x < y || x != x { x } else { y };
+    F64Max(f64 => f64) _F |x, y| if x > y || x.is_nan() { x } else { y };
+    F64Min(f64 => f64) _F |x, y| if x < y || x.is_nan() { x } else { y };
 }
 
 fn compare<T: Compared>(row: Row) -> Option<OpFn> {

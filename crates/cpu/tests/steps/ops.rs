@@ -44,7 +44,7 @@ fn reductions() {
                 let range = if d.is_unsigned() { (0.0, range.1) } else { range };
                 let mut x = some(&mut r, shape, d, range);
                 if d == Dtype::Bool {
-                    x.bytes.iter_mut().for_each(|b| *b = (r.next() % 5 != 0) as u8);
+                    x.bytes.iter_mut().for_each(|b| *b = u8::from(!r.next().is_multiple_of(5)));
                 }
                 let kept =
                     (0..shape.len()).filter(|i| !axes.contains(&(*i as u8))).map(|i| shape[i]).collect();
@@ -392,7 +392,7 @@ fn attention() {
                 if let Some(m) = mask {
                     let mut x = some(&mut r, &[2, 1, lq, lk], m, (-1.0, 1.0));
                     if m == Dtype::Bool {
-                        x.bytes.iter_mut().for_each(|b| *b = (r.next() % 3 != 0) as u8);
+                        x.bytes.iter_mut().for_each(|b| *b = u8::from(!r.next().is_multiple_of(3)));
                     }
                     ins.push(x);
                 }
