@@ -8,6 +8,9 @@ use crate::simd::lanes::x86::*;
 use isopace_core::BlockFormat;
 use std::arch::x86_64::*;
 
+/// How far ahead of the block at hand one-vector products ask for weights, in bytes.
+const AHEAD: usize = 4096;
+
 /// The eight vectors of quants of a sub-block: four columns each.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
@@ -156,6 +159,11 @@ fn i8_kernel<const F: usize, const W: usize>(tile: &[u8], x: Panel<'_>, out: &mu
             .zip(x.scale.chunks_exact(W * subs))
             .zip(x.neg_sum.chunks_exact(3 * W * subs).zip(x.sum.chunks_exact(3 * W * subs)));
     for (t, ((xq, x_scale), (neg_sum, sum))) in tile.chunks_exact(size.total).zip(xs) {
+        if W == 1 && spec.bits == 8 {
+            // Measured on a busy Zen 4: Q8_0 17 ms a token without, 10 with; Q4_1 4.4 without, 6.3
+            // with, so only the widest format asks ahead.
+            prefetch(t, AHEAD, size.total);
+        }
         let (d, m) = head::<F>(t);
         for s in 0..subs {
             let p = &t[size.head + s * size.sub..][..size.sub];
