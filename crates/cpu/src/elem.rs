@@ -93,9 +93,9 @@ macro_rules! floats {
         fn mul(self, other: Self) -> Self { self * other }
         fn to_i64(self) -> i64 { self as i64 }
         #[inline(always)]
-        fn max(self, other: Self) -> Self { if self > other || self != self { self } else { other } }
+        fn max(self, other: Self) -> Self { if self > other || <$t>::is_nan(self) { self } else { other } }
         #[inline(always)]
-        fn min(self, other: Self) -> Self { if self < other || self != self { self } else { other } }
+        fn min(self, other: Self) -> Self { if self < other || <$t>::is_nan(self) { self } else { other } }
     })* };
 }
 floats!(f32, f64);

@@ -22,7 +22,7 @@ opcodes! {
     Ceil(f32 => f32) _F |x| x.ceil();
     Round(f32 => f32) _F |x| x.round_ties_even();
     Same(f32 => f32) _F |x| x;
-    IsNan(f32 => u8) _F |x| (x.is_nan()) as u8;
+    IsNan(f32 => u8) _F |x| x.is_nan() as u8;
     IsInf(f32 => u8) _F |x| (x.abs() == f32::INFINITY) as u8;
 
     Add(f32 => f32) _F |x, y| x + y;

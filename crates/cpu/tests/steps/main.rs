@@ -1,6 +1,9 @@
 //! Every op on the CPU backend against the reference interpreter: the same spec, the same inputs in
 //! every layout, and the same bits for 1 and 2 threads.
 
+// Lists of operands read better alike, cloned or not.
+#![allow(clippy::cloned_ref_to_slice_refs)]
+
 mod elementwise;
 mod ops;
 mod quant;

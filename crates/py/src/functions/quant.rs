@@ -102,7 +102,10 @@ fn gather_qmm(
     sorted_indices: bool,
     stream: Stream,
 ) -> Result1 {
-    let _ = (stream, sorted_indices, global_scale);
+    let _ = (stream, sorted_indices);
+    if global_scale.is_some() {
+        return Err(pyo3::exceptions::PyNotImplementedError::new_err("[gather_qmm] global_scale"));
+    }
     let g = grouping(group_size, bits, mode)?;
     wrap(api::gather_qmm(
         &x.0,
