@@ -184,6 +184,12 @@ pub fn set_memory(setting: MemorySetting) -> usize {
     };
     drop(p);
     drop(freed);
+    #[cfg(target_env = "gnu")]
+    if setting == MemorySetting::ClearCache {
+        // SAFETY: `malloc_trim` has no precondition; it gives the heap's free pages back to the system,
+        // which otherwise keep blocks that are below the allocator's threshold for mapping.
+        unsafe { libc::malloc_trim(0) };
+    }
     old
 }
 

@@ -1,7 +1,8 @@
 //! The KV cache: preallocated, written in place, grown by doubling, so that the step's shapes change
 //! only log2(n) times.
 
-use isopace::{Array, Dtype, Result, bail, concatenate, tree, zeros};
+use isopace::backend::MemorySetting;
+use isopace::{Array, Dtype, Result, bail, concatenate, runtime, tree, zeros};
 
 /// Keys and values of one layer, each (1, heads, capacity, dim).
 #[derive(Clone, Debug)]
@@ -78,6 +79,8 @@ impl KvCache {
             }
         }
         self.capacity = capacity;
+        // The buffers grown out of have no use again: give them back, so that what stays is the cache.
+        runtime::set_memory(MemorySetting::ClearCache)?;
         Ok(())
     }
 
