@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test tools fmt tidy clippy test-rust doctest doc test-python bench
+.PHONY: help demo test tools fmt tidy clippy test-rust schedules doctest doc test-python bench
 
 QUESTION ?= Why is the sky blue?
 export QUESTION
@@ -10,7 +10,7 @@ target := $(or $(CARGO_TARGET_DIR),target)
 
 help:
 	@echo "make demo    build isopace, fetch a small model once, stream an answer (QUESTION=...)"
-	@echo "make test    fmt, tidy, clippy, tests, doctests, docs, Python tests: what CI runs"
+	@echo "make test    fmt, tidy, clippy, tests, schedules, doctests, docs, Python tests: what CI runs"
 	@echo "make bench   measure peers and isopace side by side"
 
 tools:
@@ -23,7 +23,7 @@ demo:
 
 # Cheapest first. Clippy and rustdoc share their builds of the dependencies; so do tests, doctests
 # and, in the same profile, the Python extension.
-test: tools fmt tidy clippy test-rust doctest doc test-python
+test: tools fmt tidy clippy test-rust schedules doctest doc test-python
 
 fmt:
 	cargo fmt --all --check
@@ -42,6 +42,10 @@ test-rust:
 	else \
 	    cargo test --workspace --lib --bins --tests; \
 	fi
+
+# The compile cache, in orders of threads that shuttle chooses.
+schedules:
+	cargo test -p isopace-core --features shuttle --test schedules -- --test-threads 1
 
 doctest:
 	cargo test --workspace --doc

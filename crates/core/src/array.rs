@@ -17,7 +17,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) type Inputs = SmallVec<[Array; 3]>;
+/// Arrays that a node reads.
+pub type Inputs = SmallVec<[Array; 3]>;
 pub(crate) type Scalars = SmallVec<[Scalar; 2]>;
 
 /// What a node's results are: one of its own, or shared with every call of a compiled function.
@@ -113,16 +114,39 @@ impl Array {
 
     /// A lazy node with several results.
     pub(crate) fn lazy_many(op: Op, inputs: Inputs, scalars: Scalars, avals: Avals) -> SmallVec<[Array; 4]> {
-        let n = avals.len() as u32;
-        let node = Node::new(op, scalars, avals, State::Lazy(inputs));
-        let mut outs = SmallVec::with_capacity(n as usize);
+        let mut outs = SmallVec::new();
+        Array::results(Node::new(op, scalars, avals, State::Lazy(inputs)), &mut outs);
+        outs
+    }
+
+    /// [`Array::lazy_many`] with what `fill` puts in as inputs and scalars. They are written where they
+    /// stay: moving them around costs more than all else in a call of a compiled function.
+    #[inline]
+    pub(crate) fn lazy_filled(
+        op: Op,
+        avals: Avals,
+        fill: impl FnOnce(&mut Inputs, &mut Scalars),
+        outs: &mut SmallVec<[Array; 4]>,
+    ) {
+        let mut node = Node::new(op, Scalars::new(), avals, State::Lazy(Inputs::new()));
+        if let Some(Node { scalars, state, .. }) = Arc::get_mut(&mut node)
+            && let State::Lazy(inputs) = state.get_mut()
+        {
+            fill(inputs, scalars);
+        }
+        Array::results(node, outs);
+    }
+
+    /// Appends the results of a node. The last one takes the node itself: one result counts one reference.
+    #[inline]
+    fn results(node: Arc<Node>, outs: &mut SmallVec<[Array; 4]>) {
+        let n = node.avals.len() as u32;
         for out in 1..n {
-            outs.push(Array { node: node.clone(), out });
+            outs.push(Array { node: node.clone(), out: out - 1 });
         }
         if n > 0 {
-            outs.insert(0, Array { node, out: 0 });
+            outs.push(Array { node, out: n - 1 });
         }
-        outs
     }
 
     /// A computed array.

@@ -10,6 +10,7 @@ pub mod number;
 pub mod quant;
 pub mod scalar;
 pub mod shape;
+mod sync;
 // F1
 pub mod api;
 pub mod array;

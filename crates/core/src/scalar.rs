@@ -494,7 +494,9 @@ impl ScalarTrace {
         for (s, check) in outs {
             cells.push((t.lift(self, s)?, *check));
         }
-        let mut p = Program::default();
+        let args = t.exprs.iter().filter_map(|(e, _)| if let Expr::Arg(i) = e { Some(i + 1) } else { None });
+        let args = args.max().unwrap_or(0);
+        let mut p = Program { args, regs: args, ..Program::default() };
         let mut regs = HashMap::new();
         for g in t.guards.clone() {
             let (a, b) = (p.emit(t, &mut regs, g.a), p.emit(t, &mut regs, g.b));
@@ -521,6 +523,8 @@ pub type Cells = SmallVec<[Number; 4]>;
 /// A scalar program: straight-line arithmetic over the scalars of a call, run at the call.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
+    /// Scalars of the call that it reads: the first registers.
+    args: u32,
     instrs: Vec<Instr>,
     outs: Vec<(u32, Option<Dtype>)>,
     guard_places: Vec<Arc<str>>,
@@ -529,7 +533,6 @@ pub struct Program {
 
 #[derive(Clone, Debug)]
 enum Instr {
-    Arg(u32),
     Const(Number),
     Affine(SmallVec<[(u32, i64); 2]>, i64),
     /// With the kind of the result while tracing: `2 ** n` is an int or a float by the sign of `n`.
@@ -558,7 +561,7 @@ impl Program {
         }
         let (e, n) = &t.exprs[id.0 as usize];
         let instr = match e {
-            Expr::Arg(i) => Instr::Arg(*i),
+            Expr::Arg(i) => return *i,
             Expr::Const(..) => Instr::Const(*n),
             Expr::Affine(terms, k) => {
                 Instr::Affine(terms.iter().map(|&(x, c)| (self.emit(t, regs, x), c)).collect(), *k)
@@ -595,23 +598,27 @@ impl Program {
     }
 
     /// Runs it on the scalars of a call. Allocates nothing for up to 16 registers.
+    #[inline]
     pub fn run(&self, args: &[Number], out: &mut Cells) -> std::result::Result<(), ProgramMiss> {
-        let mut regs: SmallVec<[Number; 16]> = SmallVec::new();
+        let (args, mut regs) = (&args[..self.args as usize], SmallVec::<[Number; 16]>::new());
+        let reg = |regs: &[Number], r: u32| match args.get(r as usize) {
+            Some(n) => *n,
+            None => regs[r as usize - args.len()],
+        };
         let mut guards = 0;
         let left = || err!(Argument, "[scalar] an integer expression leaves the range of int64");
         for i in &self.instrs {
             regs.push(match i {
-                Instr::Arg(i) => args[*i as usize],
                 Instr::Const(n) => *n,
                 Instr::Affine(terms, k) => {
                     let mut sum = *k as i128;
                     for &(r, c) in terms {
-                        sum += regs[r as usize].as_int().unwrap_or(0) as i128 * c as i128;
+                        sum += reg(&regs, r).as_int().unwrap_or(0) as i128 * c as i128;
                     }
                     Number::Int(i64::try_from(sum).map_err(|_| ProgramMiss::Failed(left()))?)
                 }
                 Instr::Binary(op, a, b, kind) => {
-                    let n = regs[*a as usize].binary(*op, regs[*b as usize]).map_err(ProgramMiss::Failed)?;
+                    let n = reg(&regs, *a).binary(*op, reg(&regs, *b)).map_err(ProgramMiss::Failed)?;
                     if n.kind() != *kind {
                         let text = err!(Argument, "[scalar] {n} is not {kind:?} as it was when traced");
                         return Err(ProgramMiss::Failed(text));
@@ -619,7 +626,7 @@ impl Program {
                     n
                 }
                 Instr::Guard { cmp, a, b, outcome } => {
-                    if regs[*a as usize].compare(*cmp, regs[*b as usize]) != *outcome {
+                    if reg(&regs, *a).compare(*cmp, reg(&regs, *b)) != *outcome {
                         return Err(ProgramMiss::Guard(guards));
                     }
                     guards += 1;
@@ -628,7 +635,7 @@ impl Program {
             });
         }
         for &(r, check) in &self.outs {
-            let n = regs[r as usize];
+            let n = reg(&regs, r);
             if let Some(d) = check {
                 n.check_range(d).map_err(ProgramMiss::Failed)?;
             }

@@ -3,11 +3,26 @@
 use crate::{Result, bail, err};
 use smallvec::SmallVec;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
 /// The extents of an array, outermost first. A scalar has none.
-#[derive(PartialEq, Eq, Hash, Default)]
+#[derive(Eq, Default)]
 pub struct Shape(SmallVec<[usize; 4]>);
+
+impl PartialEq for Shape {
+    /// By a loop: most shapes are too short for memcmp to pay.
+    #[inline]
+    fn eq(&self, other: &Shape) -> bool {
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(a, b)| a == b)
+    }
+}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, h: &mut H) {
+        self.0.hash(h);
+    }
+}
 
 impl Clone for Shape {
     /// By memcpy, which the derived form does not reach.

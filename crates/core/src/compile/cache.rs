@@ -1,11 +1,11 @@
 //! The cache of one compiled function: what is kept, for whom, and for how long.
 //!
-//! An entry belongs to a key: the tokens of the argument tree, each array's dtype and shape, and the
+//! An entry belongs to a key: the words of the argument tree, each array's dtype and shape, and the
 //! value of each scalar that is not symbolic. Its variants differ in the guards they took.
 
 use super::Options;
 use super::explain::{ArgReport, Cause, Miss, Stats};
-use super::tree::{Leaves, OwnedToken, Token};
+use super::tree::Leaves;
 use crate::array::Avals;
 use crate::aval::Aval;
 use crate::number::Number;
@@ -34,20 +34,16 @@ pub(crate) struct Variant {
     pub nbytes: usize,
 }
 
-/// What a hit needs; shared so that the lock is short.
-#[derive(Clone)]
-pub(crate) struct Found {
-    pub variant: Arc<Variant>,
-    pub cells: Cells,
-}
-
 struct Entry {
     hash: u64,
-    tokens: Box<[OwnedToken]>,
+    form: Box<[u64]>,
+    values: Box<[u64]>,
     avals: Box<[Aval]>,
     /// The value of each scalar that is part of the key.
     fixed: Box<[Option<Number>]>,
     variants: SmallVec<[(Arc<Variant>, u64); 1]>,
+    /// Whether other entries may differ from it in constants alone.
+    constant: bool,
     overflowed: u32,
     used: u64,
 }
@@ -94,21 +90,12 @@ pub(crate) struct CallHash {
 
 impl CallHash {
     pub(crate) fn new(leaves: &Leaves<'_>) -> CallHash {
-        let mut tree = hasher().build_hasher();
         let mut rest = hasher().build_hasher();
-        for t in &leaves.tokens {
-            match t {
-                Token::None | Token::Bool(_) | Token::Int(_) | Token::Float(_) | Token::Str(_) => {
-                    std::mem::discriminant(t).hash(&mut tree);
-                    t.hash(&mut rest);
-                }
-                t => t.hash(&mut tree),
-            }
-        }
+        leaves.fixed.hash(&mut rest);
         for a in &leaves.arrays {
             a.aval().hash(&mut rest);
         }
-        CallHash { tree: tree.finish(), rest: rest.finish() }
+        CallHash { tree: hasher().hash_one(&leaves.form), rest: rest.finish() }
     }
 
     /// Identifies calls that would trace the same thing at the same time.
@@ -144,28 +131,36 @@ fn same_fixed(a: &[Option<Number>], b: &[Option<Number>]) -> bool {
 type Fixed = SmallVec<[Option<Number>; 4]>;
 
 impl Cache {
-    /// The plan for this call, if the entry that answered last has it. An entry whose tokens, arrays
-    /// and constants agree is right whatever the arguments' modes have become since.
-    pub(crate) fn find_last(&mut self, leaves: &Leaves<'_>) -> Option<Found> {
+    /// The plan for this call and its cells, if the entry that answered last has it. An entry whose
+    /// tree, arrays and constants agree is right whatever the arguments' modes have become since.
+    #[inline]
+    pub(crate) fn find_last(&mut self, leaves: &Leaves<'_>, cells: &mut Cells) -> Option<Arc<Variant>> {
         let (last, clock) = (self.last, self.clock + 1);
         let entry = self.table.find_mut(last, |e| e.hash == last)?;
-        if !entry.same_tokens(leaves)
-            || !entry.avals.iter().zip(&leaves.arrays).all(|(a, b)| a == b.aval())
+        if !entry.same_tree(leaves)
+            || !entry.same_avals(leaves)
             || !entry.fixed.iter().zip(&leaves.scalars).all(|(f, n)| f.is_none_or(|f| f.same(*n)))
         {
             return None;
         }
         let (variant, used) = &mut entry.variants[0];
-        let mut cells = Cells::new();
-        variant.program.run(&leaves.scalars, &mut cells).ok()?;
+        if variant.program.run(&leaves.scalars, cells).is_err() {
+            cells.clear();
+            return None;
+        }
         self.clock = clock;
         *used = clock;
         entry.used = clock;
-        Some(Found { variant: variant.clone(), cells })
+        Some(variant.clone())
     }
 
     /// The plan for this call, or why there is none.
-    pub(crate) fn find(&mut self, leaves: &Leaves<'_>, call: &CallHash) -> Result<Found, Cause> {
+    pub(crate) fn find(
+        &mut self,
+        leaves: &Leaves<'_>,
+        call: &CallHash,
+        cells: &mut Cells,
+    ) -> Result<Arc<Variant>, Cause> {
         self.clock += 1;
         let Some((_, args)) = self.args.get(&call.tree) else { return Err(Cause::First) };
         let mut fixed: Fixed = SmallVec::new();
@@ -176,18 +171,24 @@ impl Cache {
                 _ => Some(*n),
             });
         }
-        match self.lookup(leaves, call, &fixed) {
+        match self.lookup(leaves, call, &fixed, cells) {
             Ok(found) => Ok(found),
             // The scalar program does not hold for these values: a trace with the constants may.
             Err(Cause::Program { text }) => {
                 let all: Fixed = leaves.scalars.iter().map(|n| Some(*n)).collect();
-                self.lookup(leaves, call, &all).map_err(|_| Cause::Program { text })
+                self.lookup(leaves, call, &all, cells).map_err(|_| Cause::Program { text })
             }
             Err(cause) => Err(cause),
         }
     }
 
-    fn lookup(&mut self, leaves: &Leaves<'_>, call: &CallHash, fixed: &Fixed) -> Result<Found, Cause> {
+    fn lookup(
+        &mut self,
+        leaves: &Leaves<'_>,
+        call: &CallHash,
+        fixed: &Fixed,
+        cells: &mut Cells,
+    ) -> Result<Arc<Variant>, Cause> {
         let hash = call.with(fixed);
         let Some(entry) = self.table.find_mut(hash, |e| e.is_for(hash, leaves, fixed)) else {
             return Err(self.why_absent(leaves, fixed));
@@ -195,12 +196,12 @@ impl Cache {
         entry.used = self.clock;
         let mut cause = Cause::New;
         for (variant, used) in &mut entry.variants {
-            let mut cells = Cells::new();
-            match variant.program.run(&leaves.scalars, &mut cells) {
+            cells.clear();
+            match variant.program.run(&leaves.scalars, cells) {
                 Ok(()) => {
                     *used = self.clock;
                     self.last = hash;
-                    return Ok(Found { variant: variant.clone(), cells });
+                    return Ok(variant.clone());
                 }
                 Err(ProgramMiss::Guard(i)) => {
                     cause = Cause::Guard { place: variant.program.guard_place(i).into() }
@@ -214,7 +215,7 @@ impl Cache {
     /// Compares with the most recent entry to name what is new.
     fn why_absent(&self, leaves: &Leaves<'_>, fixed: &Fixed) -> Cause {
         let Some(last) = self.table.iter().max_by_key(|e| e.used) else { return Cause::New };
-        if !last.same_tokens(leaves) {
+        if !last.same_tree(leaves) {
             return Cause::Tree;
         }
         for (i, (old, new)) in last.avals.iter().zip(&leaves.arrays).enumerate() {
@@ -223,10 +224,10 @@ impl Cache {
             }
         }
         for (i, (old, new)) in last.fixed.iter().zip(fixed).enumerate() {
-            if let (Some(a), Some(b)) = (old, new)
-                && !a.same(*b)
+            if let Some(value) = *new
+                && !old.is_some_and(|old| old.same(value))
             {
-                return Cause::Static { arg: i, value: *b };
+                return Cause::Static { arg: i, value };
             }
         }
         Cause::New
@@ -246,7 +247,7 @@ impl Cache {
                 seen: SmallVec::new(),
                 retraces: 0,
             });
-            (super::tree::scalar_paths(&leaves.tokens), args.collect())
+            (super::tree::scalar_paths(&leaves.form), args.collect())
         });
         for (i, arg) in args.iter_mut().enumerate() {
             let n = leaves.scalars[i];
@@ -290,6 +291,10 @@ impl Cache {
         let hash = call.with(fixed);
         let variant = Arc::new(variant);
         let mut gone = Vec::new();
+        if !self.args.contains_key(&call.tree) {
+            // Cleared while it was traced: it serves this call alone.
+            return (variant, gone);
+        }
         let size = variant.nbytes;
         let clock = self.clock;
         let mut overflow = None;
@@ -305,14 +310,16 @@ impl Cache {
                 overflow = Some(());
             }
         } else {
-            let constant = is_constant(leaves, fixed);
+            let constant = leaves.constant || fixed.iter().any(|f| f.is_some());
             self.constants += constant as usize;
             let entry = Entry {
                 hash,
-                tokens: leaves.tokens.iter().map(|t| OwnedToken::new(*t)).collect(),
+                form: leaves.form[..].into(),
+                values: leaves.fixed[..].into(),
                 avals: leaves.arrays.iter().map(|a| a.aval().clone()).collect(),
                 fixed: fixed.iter().copied().collect(),
                 variants: smallvec::smallvec![(variant.clone(), clock)],
+                constant,
                 overflowed: 0,
                 used: clock,
             };
@@ -342,7 +349,7 @@ impl Cache {
         let gone: Vec<Entry> = self.table.extract_if(|e| test(e)).collect();
         let mut out = Vec::new();
         for e in gone {
-            self.constants -= e.constant() as usize;
+            self.constants -= e.constant as usize;
             for (v, _) in e.variants {
                 self.forget_bytes(&v);
                 out.push(v);
@@ -362,11 +369,11 @@ impl Cache {
             if !(too_many_constants || too_many || too_big) || self.table.len() <= 1 {
                 return;
             }
-            let any_constant = self.table.iter().any(|e| e.hash != keep && e.constant());
+            let any_constant = self.table.iter().any(|e| e.hash != keep && e.constant);
             let victim = self
                 .table
                 .iter()
-                .filter(|e| e.hash != keep && (e.constant() || !any_constant))
+                .filter(|e| e.hash != keep && (e.constant || !any_constant))
                 .min_by_key(|e| e.used)
                 .map(|e| (e.hash, e.used));
             let Some((hash, used)) = victim else { return };
@@ -378,6 +385,12 @@ impl Cache {
     pub(crate) fn clear(&mut self) -> Vec<Arc<Variant>> {
         self.args.clear();
         self.remove_where(|_| true)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn last_plan(&self) -> Option<Arc<Plan>> {
+        let (variant, _) = self.table.iter().flat_map(|e| &e.variants).max_by_key(|(_, used)| *used)?;
+        Some(variant.plan.clone())
     }
 
     pub(crate) fn entries(&self) -> usize {
@@ -407,34 +420,29 @@ impl Cache {
     }
 }
 
-fn is_constant(leaves: &Leaves<'_>, fixed: &[Option<Number>]) -> bool {
-    fixed.iter().any(|f| f.is_some())
-        || leaves.tokens.iter().any(|t| matches!(t, Token::Int(_) | Token::Float(_) | Token::Str(_)))
+/// By a loop: memcmp would wait for the words just written to reach the cache.
+#[inline]
+fn same_words(a: &[u64], b: &[u64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
 }
 
 impl Entry {
     fn is_for(&self, hash: u64, leaves: &Leaves<'_>, fixed: &[Option<Number>]) -> bool {
         self.hash == hash
-            && self.same_tokens(leaves)
-            && self.avals.iter().zip(&leaves.arrays).all(|(a, b)| a == b.aval())
+            && self.same_tree(leaves)
+            && self.same_avals(leaves)
             && same_fixed(&self.fixed, fixed)
     }
 
-    fn same_tokens(&self, leaves: &Leaves<'_>) -> bool {
-        self.tokens.len() == leaves.tokens.len()
-            && self.tokens.iter().zip(&leaves.tokens).all(|(a, b)| a.is(b))
+    #[inline]
+    fn same_tree(&self, leaves: &Leaves<'_>) -> bool {
+        same_words(&self.form, &leaves.form) && same_words(&self.values, &leaves.fixed)
     }
 
-    fn constant(&self) -> bool {
-        self.fixed.iter().any(|f| f.is_some())
-            || self.tokens.iter().any(|t| {
-                matches!(
-                    t,
-                    OwnedToken::Str(_)
-                        | OwnedToken::Plain(Token::Int(_))
-                        | OwnedToken::Plain(Token::Float(_))
-                )
-            })
+    /// Of equal trees, which have equally many arrays.
+    #[inline]
+    fn same_avals(&self, leaves: &Leaves<'_>) -> bool {
+        self.avals.iter().zip(&leaves.arrays).all(|(a, b)| a == b.aval())
     }
 }
 

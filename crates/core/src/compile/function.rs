@@ -1,7 +1,8 @@
 //! A compiled function: lookup, trace, and the call node.
 
-use super::cache::{Cache, CallHash, Found, Mode, Variant};
+use super::cache::{Cache, CallHash, Mode, Variant};
 use super::explain::{Cause, Explanation, Miss, Stats};
+use super::fold;
 use super::trace::{capture, is_tracing, with_trace};
 use super::tree::Leaves;
 use super::{Options, ScalarMode, enabled};
@@ -11,10 +12,11 @@ use crate::aval::Aval;
 use crate::error::Result;
 use crate::lower::lower;
 use crate::number::Number;
-use crate::op::{CallOp, Callee, Op};
-use crate::scalar::{Scalar, ScalarTrace};
+use crate::op::{CallOp, Op};
+use crate::pass::simplify;
+use crate::scalar::{Cells, Scalar, ScalarTrace};
+use crate::sync::{Condvar, Mutex};
 use crate::{Dtype, err, runtime};
-use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::sync::Arc;
@@ -32,7 +34,18 @@ pub struct Traced {
 pub struct Outputs {
     pub arrays: SmallVec<[Array; 4]>,
     pub scalars: SmallVec<[Scalar; 2]>,
-    pub payload: Arc<dyn Any + Send + Sync>,
+    pub payload: Payload,
+}
+
+/// What the trace kept to put results together again.
+pub struct Payload(Arc<Variant>);
+
+impl Payload {
+    /// The payload that the trace gave, if it is of this type.
+    #[inline]
+    pub fn downcast_ref<T: Any>(&self) -> Option<&T> {
+        self.0.payload.downcast_ref()
+    }
 }
 
 /// The untyped part of a compiled function, which language bindings build on.
@@ -94,22 +107,29 @@ impl Function {
         }
     }
 
-    /// Answers a call whose plan is there, taking the arrays out of `leaves`. Runs none of the user's
-    /// code and waits for nobody. After `None`, [`Function::after_miss`] must follow.
-    pub fn hit(&self, leaves: &mut Leaves<'_>) -> Option<Result<Outputs>> {
-        if let Some(e) = &leaves.failed {
-            return Some(Err(e.clone()));
+    /// The plan for a call and its cells, if it is there. Runs none of the user's code and waits for
+    /// nobody. After `None`, [`Function::after_miss`] must follow.
+    #[inline]
+    pub(super) fn find(&self, leaves: &Leaves<'_>, cells: &mut Cells) -> Option<Arc<Variant>> {
+        if leaves.failed.is_some() {
+            return None;
         }
         let mut s = self.state.lock();
         s.cache.stats.calls += 1;
-        let mut found = s.cache.find_last(leaves);
-        if found.is_none() {
-            let call = CallHash::new(leaves);
-            found = s.cache.find(leaves, &call).ok();
-        }
-        s.cache.stats.hits += found.is_some() as u64;
-        drop(s);
-        found.map(|f| f.call(std::mem::take(&mut leaves.arrays)))
+        let variant = match s.cache.find_last(leaves, cells) {
+            Some(v) => v,
+            None => s.cache.find(leaves, &CallHash::new(leaves), cells).ok()?,
+        };
+        s.cache.stats.hits += 1;
+        Some(variant)
+    }
+
+    /// Answers a call whose plan is there, taking the arrays out of `leaves`. Runs none of the user's
+    /// code and waits for nobody. After `None`, [`Function::after_miss`] must follow.
+    pub fn hit(&self, leaves: &mut Leaves<'_>) -> Option<Result<Outputs>> {
+        let mut cells = Cells::new();
+        let variant = self.find(leaves, &mut cells)?;
+        Some(variant.outputs(&cells, leaves))
     }
 
     /// Traces a call that [`Function::hit`] had no plan for. It may wait for another thread's trace:
@@ -119,38 +139,37 @@ impl Function {
     /// As [`Function::call`].
     pub fn after_miss(
         &self,
-        leaves: Leaves<'_>,
+        mut leaves: Leaves<'_>,
         trace: &mut dyn FnMut(&[Array], &[Scalar]) -> Result<Traced>,
     ) -> Result<Outputs> {
-        let call = CallHash::new(&leaves);
-        let found = self.state.lock().cache.find(&leaves, &call);
-        let found = match found {
-            Ok(found) => found,
-            Err(cause) => self.miss(&leaves, &call, cause, trace)?,
-        };
-        found.call(leaves.arrays)
+        let mut cells = Cells::new();
+        let variant = self.find_or_trace(&leaves, trace, &mut cells)?;
+        variant.outputs(&cells, &mut leaves)
     }
 
-    fn miss(
+    pub(super) fn find_or_trace(
         &self,
         leaves: &Leaves<'_>,
-        call: &CallHash,
-        cause: Cause,
         trace: &mut dyn FnMut(&[Array], &[Scalar]) -> Result<Traced>,
-    ) -> Result<Found> {
-        let flight = call.flight();
-        let mut cause = cause;
-        let mut s = self.state.lock();
-        while s.flights.contains(&flight) {
-            self.traced.wait(&mut s);
-            match s.cache.find(leaves, call) {
-                Ok(found) => {
-                    s.cache.stats.hits += 1;
-                    return Ok(found);
-                }
-                Err(now) => cause = now,
-            }
+        cells: &mut Cells,
+    ) -> Result<Arc<Variant>> {
+        if let Some(e) = &leaves.failed {
+            return Err(e.clone());
         }
+        let call = &CallHash::new(leaves);
+        let flight = call.flight();
+        let mut s = self.state.lock();
+        // Looked up and taken off under one lock, or a trace that lands in between would be repeated.
+        let cause = loop {
+            match s.cache.find(leaves, call, cells) {
+                Ok(variant) => {
+                    s.cache.stats.hits += 1;
+                    return Ok(variant);
+                }
+                Err(cause) if !s.flights.contains(&flight) => break cause,
+                Err(_) => self.traced.wait(&mut s),
+            }
+        };
         s.flights.push(flight);
         s.cache.stats.misses += 1;
         let armed = s.cache.arm(leaves, call, &cause, &self.options);
@@ -210,15 +229,14 @@ impl Function {
             .map(|(i, n)| (!symbolic[i] || pins.iter().any(|(p, _)| *p == i)).then_some(*n))
             .collect();
         let (variant, gone) = cache.insert(leaves, call, &fixed, variant, &self.options);
-        let mut cells = SmallVec::new();
-        let ran = variant.program.run(&leaves.scalars, &mut cells);
+        let ran = variant.program.run(&leaves.scalars, cells);
         let miss = self.record(&mut s, call, cause, trace_us);
         drop(s);
         drop(land);
         drop(gone);
         super::announce(&self.name, &miss);
         match ran {
-            Ok(()) => Ok(Found { variant, cells }),
+            Ok(()) => Ok(variant),
             Err(m) => Err(err!(Internal, "[compile] a fresh trace of {} does not hold: {m:?}", self.name)),
         }
     }
@@ -295,24 +313,27 @@ impl Function {
                 a.aval()
             ));
         }
-        let captured = capture(&roots, &avals, since)?;
+        let mut captured = capture(&roots, &avals, since)?;
+        let folded_bytes = fold::run(&mut captured);
         runtime::eval(&captured.leaves)?;
         let constants = captured.leaves.iter().map(|l| l.value()).collect::<Result<Vec<_>>>()?;
         for c in scalars.concretized() {
             for &arg in &c.args {
-                pins.push((
-                    arg as usize,
-                    format!("static: its value was needed at {} ({})", c.place, c.reason),
-                ));
+                pins.push((arg as usize, format!("its value was needed at {} ({})", c.place, c.reason)));
             }
         }
+        let known = |cell: u32| captured.cells[cell as usize].0.number().ok().flatten();
+        let graph = simplify::with(captured.graph, &known);
         let n_cells = captured.cells.len();
         let mut outs = captured.cells;
         outs.extend(scalar_outs.iter().map(|s| (s.clone(), None)));
         let program = scalars.program(&outs)?;
-        let out_avals = Avals::Shared(roots.iter().map(|r| r.aval().clone()).collect());
-        let plan = lower(captured.graph, constants, &**runtime::backend()?, &self.name)?;
-        let nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + 256;
+        let out_avals = match &roots[..] {
+            [one] => Avals::One(one.aval().clone()),
+            all => Avals::Shared(all.iter().map(|r| r.aval().clone()).collect()),
+        };
+        let plan = lower(graph, constants, &**runtime::backend()?, &self.name)?;
+        let nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + folded_bytes + 256;
         debug_assert_eq!(program.cells(), n_cells + scalar_outs.len());
         Ok(Variant {
             plan: Arc::new(plan),
@@ -341,6 +362,12 @@ impl Function {
         stats(&self.state.lock().cache)
     }
 
+    /// The plan used last.
+    #[cfg(test)]
+    pub(super) fn last_plan(&self) -> Option<Arc<crate::plan::Plan>> {
+        self.state.lock().cache.last_plan()
+    }
+
     /// Drops every entry and what is remembered of the arguments; counters stay.
     pub fn clear_cache(&self) {
         let gone = self.state.lock().cache.clear();
@@ -352,39 +379,52 @@ fn stats(c: &Cache) -> Stats {
     Stats { entries: c.entries(), variants: c.variants(), nbytes: c.nbytes, ..c.stats }
 }
 
-impl Found {
-    /// The call as one lazy node.
-    fn call(self, arrays: SmallVec<[Array; 8]>) -> Result<Outputs> {
-        let v = &self.variant;
-        let n_cells = self.cells.len() - v.scalars;
-        let mut scalars = SmallVec::new();
-        for &n in &self.cells[n_cells..] {
-            scalars.push(n.into());
+impl Variant {
+    /// A call as one lazy node, its results appended to `outs`. `fill` gives its arrays, `cells` are
+    /// what its scalar program gave.
+    #[inline]
+    pub(super) fn call(
+        &self,
+        cells: &[Number],
+        fill: impl FnOnce(&mut Inputs),
+        outs: &mut SmallVec<[Array; 4]>,
+    ) -> Result<()> {
+        if self.avals.is_empty() {
+            return Ok(());
         }
-        if v.avals.is_empty() {
-            return Ok(Outputs { arrays: SmallVec::new(), scalars, payload: v.payload.clone() });
-        }
-        let mut cells = Scalars::new();
-        for &n in &self.cells[..n_cells] {
-            cells.push(n.into());
-        }
-        let mut inputs = Inputs::with_capacity(arrays.len() + v.random as usize);
-        for a in arrays {
-            inputs.push(a);
-        }
-        let callee: Arc<dyn Callee> = v.plan.clone();
-        let op = Op::Call(CallOp(callee));
-        let arrays = if v.random {
-            random::with_state(|key| {
-                inputs.push(key);
-                let mut outs = Array::lazy_many(op, inputs, cells, v.avals.clone());
-                let key = outs.pop().ok_or_else(|| err!(Internal, "[compile] the random key is missing"))?;
-                Ok((key, outs))
-            })?
-        } else {
-            Array::lazy_many(op, inputs, cells, v.avals.clone())
+        let node = |key: Option<Array>, outs: &mut _| {
+            let op = Op::Call(CallOp(self.plan.clone()));
+            let fill = |inputs: &mut Inputs, scalars: &mut Scalars| {
+                fill(inputs);
+                inputs.extend(key);
+                for &n in &cells[..cells.len() - self.scalars] {
+                    scalars.push(n.into());
+                }
+            };
+            Array::lazy_filled(op, self.avals.clone(), fill, outs);
         };
-        Ok(Outputs { arrays, scalars, payload: v.payload.clone() })
+        if !self.random {
+            node(None, outs);
+            return Ok(());
+        }
+        random::with_state(|key| {
+            node(Some(key), outs);
+            let key = outs.pop().ok_or_else(|| err!(Internal, "[compile] the random key is missing"))?;
+            Ok((key, ()))
+        })
+    }
+
+    /// The scalars among a call's results.
+    #[inline]
+    pub(super) fn scalars<'a>(&self, cells: &'a [Number]) -> &'a [Number] {
+        &cells[cells.len() - self.scalars..]
+    }
+
+    fn outputs(self: Arc<Variant>, cells: &[Number], leaves: &mut Leaves<'_>) -> Result<Outputs> {
+        let mut arrays = SmallVec::new();
+        self.call(cells, |inputs| leaves.take_arrays(inputs), &mut arrays)?;
+        let scalars = self.scalars(cells).iter().map(|&n| n.into()).collect();
+        Ok(Outputs { arrays, scalars, payload: Payload(self) })
     }
 }
 

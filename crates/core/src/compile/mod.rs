@@ -2,19 +2,24 @@
 
 mod cache;
 mod explain;
+mod fold;
 mod function;
 pub(crate) mod trace;
 mod tree;
 
+pub use crate::array::Inputs;
+use cache::Variant;
 pub use explain::{ArgReport, Cause, Explanation, Miss, Stats};
-pub use function::{Function, Outputs, Traced};
+pub use function::{Function, Outputs, Payload, Traced};
 pub use trace::is_tracing;
 pub use tree::{Container, Leaf, Leaves, Token, Tree};
 
 use crate::array::Array;
 use crate::error::Result;
-use crate::scalar::Scalar;
+use crate::number::Number;
+use crate::scalar::{Cells, Scalar};
 use parking_lot::{Mutex, RwLock};
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -76,14 +81,14 @@ pub struct Compiled<A, R> {
 ///
 /// # The model
 /// The **key** of a call is the tree of its arguments, the dtype and shape of each array, and each
-/// static value with its type. A [`Scalar`] starts as a constant. When a second value arrives at its
-/// place, the function is traced again with it *symbolic*, and one plan serves every value from then
-/// on: arithmetic on it runs at each call, and meeting an array it becomes a run-time operand. A
-/// comparison ([`Scalar::gt`] and its relatives) records a *guard*; calls that go the other way get a
+/// static value with its type (1, 1.0, true and "1" are four). A [`Scalar`] starts as a constant. When a
+/// second value arrives at its place, the function is traced again with it *symbolic*, and one plan
+/// serves every value from then on: arithmetic on it runs at each call, and meeting an array it becomes
+/// a run-time operand. A comparison ([`Scalar::gt`] and its relatives) records a *guard*; calls that go the other way get a
 /// variant of their own. Where the value itself is needed ([`Scalar::value`]), the argument becomes
 /// *static*: each value is traced by itself, and [`Compiled::explain`] says where and why.
 ///
-/// The `Compiled` owns its cache: it is bounded, and dropping the function frees it.
+/// A call of a compiled function inside another, or of itself, becomes part of the outer trace.
 ///
 /// ```
 /// # isopace_core::reference::init();
@@ -98,7 +103,30 @@ pub struct Compiled<A, R> {
 /// # Ok::<(), isopace_core::Error>(())
 /// ```
 ///
-/// When a scalar becomes static, `explain` says so:
+/// # Guards
+/// A comparison is a guard; each way it goes is a variant of the same key, at most
+/// [`Options::max_variants`] of them:
+///
+/// ```
+/// # isopace_core::reference::init();
+/// use isopace_core::{Array, Scalar, compile::compile};
+/// let f = compile(|(x, n): (Array, Scalar)| if n.gt(100)? { x.add(&n) } else { x.subtract(&n) });
+/// let x = Array::from_slice(&[1.0f32], [1])?;
+/// for n in 0..200 {
+///     let want = if n > 100 { 1.0 + n as f32 } else { 1.0 - n as f32 };
+///     assert_eq!(f.call((x.clone(), Scalar::from(n)))?.item::<f32>()?, want);
+/// }
+/// assert_eq!(f.stats().traces, 3); // the constant 0, then one for each side of 100
+/// # Ok::<(), isopace_core::Error>(())
+/// ```
+///
+/// # When a scalar becomes static, and how to see it
+/// - Its value is taken: [`Scalar::value`] and [`Scalar::int`], which a dimension or a loop count needs.
+/// - Tracing with it symbolic fails: the call is traced with the constant, and only that error counts.
+/// - Its comparisons go more ways than `max_variants` allows, again and again.
+/// - [`Options::scalars`] is [`ScalarMode::Static`].
+///
+/// [`Compiled::explain`] says which it was, with the place in the program, as data and as text:
 ///
 /// ```
 /// # isopace_core::reference::init();
@@ -114,9 +142,21 @@ pub struct Compiled<A, R> {
 /// for n in 1..4 {
 ///     assert_eq!(repeat.call((x.clone(), Scalar::from(n)))?.item::<f32>()?, 1.0 + n as f32);
 /// }
-/// assert!(repeat.explain().to_string().contains("loop count"));
+/// let seen = repeat.explain();
+/// assert_eq!((seen.arguments[0].path.as_str(), seen.arguments[0].mode), ("args[1]", "static"));
+/// assert!(seen.arguments[0].reason.as_ref().is_some_and(|r| r.contains("loop count")));
+/// println!("{seen}");
 /// # Ok::<(), isopace_core::Error>(())
 /// ```
+///
+/// After [`Options::warn_after`] retraces that one argument caused, a warning through `tracing` says so,
+/// once. The cure is an array: it is known by shape and dtype alone.
+///
+/// # What is kept
+/// The `Compiled` owns its cache: it is bounded by [`Options`], and dropping the function, on any
+/// thread, frees it. Entries that differ in constants go first, then those used least recently. Threads
+/// that miss on one key at one time share a trace; one that fails is not kept. What the function
+/// computes from captured arrays alone is computed once, while it is traced.
 pub fn compile<A: Tree, R: Tree + Send + Sync + 'static>(
     body: impl Fn(A) -> Result<R> + Send + Sync + 'static,
 ) -> Compiled<A, R> {
@@ -142,20 +182,33 @@ impl<A: Tree, R: Tree + Send + Sync + 'static> Compiled<A, R> {
         }
         let mut leaves = Leaves::new();
         args.flatten(&mut leaves);
-        let mut out = self.function.call(leaves, &mut |arrays, scalars| {
+        let mut cells = Cells::new();
+        let variant = match self.function.find(&leaves, &mut cells) {
+            Some(variant) => variant,
+            None => self.trace(&args, &leaves, &mut cells)?,
+        };
+        drop(leaves);
+        let mut arrays = SmallVec::new();
+        variant.call(&cells, |inputs| args.take_arrays(inputs), &mut arrays)?;
+        arrays.reverse();
+        let template = variant
+            .payload
+            .downcast_ref::<R>()
+            .ok_or_else(|| crate::err!(Internal, "[compile] the result has another type than traced"))?;
+        template.map(&mut Fill { arrays: &mut arrays, scalars: variant.scalars(&cells).iter() })
+    }
+
+    #[cold]
+    fn trace(&self, args: &A, leaves: &Leaves<'_>, cells: &mut Cells) -> Result<Arc<Variant>> {
+        let mut trace = |arrays: &[Array], scalars: &[Scalar]| {
             let traced =
                 (self.body)(args.map(&mut Replace { arrays: arrays.iter(), scalars: scalars.iter() })?)?;
             let mut collect = Collect::default();
             // Kept as a template: its leaves are replaced by each call's.
             let template = traced.map(&mut collect)?;
             Ok(Traced { arrays: collect.arrays, scalars: collect.scalars, payload: Arc::new(template) })
-        })?;
-        match out.payload.downcast_ref::<R>() {
-            Some(template) => {
-                template.map(&mut Drain { arrays: out.arrays.drain(..), scalars: out.scalars.drain(..) })
-            }
-            None => Err(crate::err!(Internal, "[compile] the result has another type than traced")),
-        }
+        };
+        self.function.find_or_trace(leaves, &mut trace, cells)
     }
 
     /// The account of hits, misses and their causes.
@@ -213,17 +266,18 @@ impl Leaf for Collect {
     }
 }
 
-struct Drain<'a> {
-    arrays: smallvec::Drain<'a, [Array; 4]>,
-    scalars: smallvec::Drain<'a, [Scalar; 2]>,
+/// Puts the leaves of a call in, the arrays from the last one on.
+struct Fill<'a> {
+    arrays: &'a mut SmallVec<[Array; 4]>,
+    scalars: std::slice::Iter<'a, Number>,
 }
 
-impl Leaf for Drain<'_> {
+impl Leaf for Fill<'_> {
     fn array(&mut self, _: &Array) -> Result<Array> {
-        self.arrays.next().ok_or_else(missing)
+        self.arrays.pop().ok_or_else(missing)
     }
     fn scalar(&mut self, _: &Scalar) -> Result<Scalar> {
-        self.scalars.next().ok_or_else(missing)
+        self.scalars.next().map(|&n| n.into()).ok_or_else(missing)
     }
 }
 

@@ -35,7 +35,13 @@ fn keys_tell_types_and_structure_apart() {
     enum V {
         S(Scalar),
         T(&'static str),
+        F(f64),
+        I(i64),
+        B(bool),
         L(Vec<V>),
+        M(BTreeMap<String, V>),
+        O(Option<Box<V>>),
+        U((Box<V>, Box<V>)),
         N,
     }
     impl Tree for V {
@@ -43,7 +49,13 @@ fn keys_tell_types_and_structure_apart() {
             match self {
                 V::S(s) => out.scalar(s),
                 V::T(t) => out.fixed(Token::Str(t)),
+                V::F(f) => f.flatten(out),
+                V::I(i) => i.flatten(out),
+                V::B(b) => b.flatten(out),
                 V::L(l) => l.flatten(out),
+                V::M(m) => m.flatten(out),
+                V::O(o) => o.flatten(out),
+                V::U(t) => t.flatten(out),
                 V::N => out.fixed(Token::None),
             }
         }
@@ -51,11 +63,15 @@ fn keys_tell_types_and_structure_apart() {
             Ok(match self {
                 V::S(s) => V::S(s.map(with)?),
                 V::L(l) => V::L(l.map(with)?),
+                V::M(m) => V::M(m.map(with)?),
+                V::O(o) => V::O(o.map(with)?),
+                V::U(t) => V::U(t.map(with)?),
                 v => v.clone(),
             })
         }
     }
     let s = |x: Scalar| V::S(x);
+    let map = |names: &[&str]| V::M(names.iter().map(|k| (k.to_string(), V::I(1))).collect());
     let values = [
         s(1.into()),
         s(1.0.into()),
@@ -73,6 +89,32 @@ fn keys_tell_types_and_structure_apart() {
         V::T(""),
         s(false.into()),
         s(0.into()),
+        // Static values of the same look.
+        V::I(1),
+        V::I(0),
+        V::F(1.0),
+        V::F(0.0),
+        V::F(-0.0),
+        V::F(f64::NAN),
+        V::F(f64::from_bits(1)),
+        V::T("1.0"),
+        V::T("12345678"),
+        V::T("123456789"),
+        V::T("12345678\0"),
+        V::L(vec![V::T("ab"), V::T("c")]),
+        V::L(vec![V::T("a"), V::T("bc")]),
+        V::L(vec![V::L(vec![]), V::L(vec![])]),
+        V::L(vec![V::N]),
+        V::L(vec![V::B(true)]),
+        map(&[]),
+        map(&["a"]),
+        map(&["b"]),
+        map(&["a", "b"]),
+        map(&["ab"]),
+        V::O(Some(V::N.into())),
+        V::O(Some(V::I(1).into())),
+        V::U((V::N.into(), V::N.into())),
+        V::U((V::I(1).into(), V::L(vec![]).into())),
     ];
     for (i, a) in values.iter().enumerate() {
         for (j, b) in values.iter().enumerate() {
@@ -376,13 +418,75 @@ fn explain_texts() {
     }
     let _ = f.call((array(&[1.0]), 11.into(), 6.into()));
     let text = f.explain().to_string();
-    let place = |line: &str| {
-        let at = line.find("crates").map_or(line.len(), |i| i);
-        let end = line[at..].find([' ', ')']).map_or(line.len(), |i| at + i);
-        format!("{}PLACE{}", &line[..at], &line[end..])
-    };
-    let lines: Vec<String> =
-        text.lines().skip(1).map(|l| if l.contains("crates") { place(l) } else { l.to_string() }).collect();
-    insta::assert_snapshot!(lines.join("\n"));
     assert!(text.starts_with("f: 7 calls, "), "{text}");
+    insta::assert_snapshot!(without_places(&text));
+}
+
+/// The lines of an account after the first, which counts bytes, with places in this file as PLACE.
+fn without_places(text: &str) -> String {
+    let line = |line: &str| match line.find("crates") {
+        None => line.to_string(),
+        Some(at) => {
+            let end = line[at..].find([' ', ')']).map_or(line.len(), |i| at + i);
+            format!("{}PLACE{}", &line[..at], &line[end..])
+        }
+    };
+    text.lines().skip(1).map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// How each reason to be static reads, and the warning.
+#[test]
+fn explain_texts_of_static_arguments() {
+    let x = array(&[1.0]);
+    let mut out = String::new();
+    let mut section = |title: &str, f: &Compiled<(Array, Scalar), Array>, values: std::ops::Range<i64>| {
+        for n in values {
+            f.call((x.clone(), n.into())).unwrap();
+        }
+        out += &format!("{title}:\n{}\n", without_places(&f.explain().to_string()));
+        if let Some(w) = f.function.take_warning() {
+            let at = w.find("crates").map_or(w.len(), |i| i);
+            let end = w[at..].find(' ').map_or(w.len(), |i| at + i);
+            out += &format!("  warning: {}PLACE{}\n", &w[..at], &w[end..]);
+        }
+    };
+    let named = |o: Options| Options { name: Some("f".into()), ..o };
+    let o = named(Options { scalars: ScalarMode::Static, ..Options::default() });
+    section("an option", &compile_with(o, |(x, n): (Array, Scalar)| x.add(n)), 0..3);
+    let o = || named(Options { warn_after: 3, ..Options::default() });
+    let value = compile_with(o(), |(x, n): (Array, Scalar)| x.add(n.int("a loop count")?));
+    section("its value is taken", &value, 0..5);
+    let fails = compile_with(o(), |(x, n): (Array, Scalar)| match n.number()? {
+        None => bail!(Argument, "[mine] no symbols, please"),
+        Some(_) => x.add(n),
+    });
+    section("symbolic, it cannot be traced", &fails, 0..3);
+    let o = named(Options { max_variants: 1, ..Options::default() });
+    let ways = compile_with(o, |(x, n): (Array, Scalar)| {
+        let bit = (0..16).find(|&i| n.equals(i).unwrap_or(false));
+        x.add(bit.unwrap_or(-1))
+    });
+    section("its comparisons go too many ways", &ways, 0..6);
+    insta::assert_snapshot!(out);
+}
+
+/// How each cause of a miss reads.
+#[test]
+fn texts_of_causes() {
+    let aval = |n: usize| crate::Aval::new([n, 3], crate::Dtype::F32);
+    let miss = |cause: Cause, argument: Option<&str>| {
+        Miss { call: 7, cause, argument: argument.map(Into::into), trace_us: 1.0 }.to_string()
+    };
+    let two = crate::Number::Int(2);
+    let lines = [
+        miss(Cause::First, None),
+        miss(Cause::New, None),
+        miss(Cause::Tree, None),
+        miss(Cause::Aval { array: 1, from: aval(2), to: aval(4) }, None),
+        miss(Cause::Varies { arg: 0, from: two, to: crate::Number::Int(-5) }, Some("args[1].offset")),
+        miss(Cause::Static { arg: 0, value: crate::Number::Float(0.5) }, Some("scale")),
+        miss(Cause::Guard { place: "model.py:12".into() }, None),
+        miss(Cause::Program { text: "[scalar] division by zero".into() }, None),
+    ];
+    insta::assert_snapshot!(lines.join("\n"));
 }

@@ -20,6 +20,8 @@ pub(crate) struct Captured {
     pub leaves: Vec<Array>,
     /// What each cell is, with the dtype whose range an integer must fit.
     pub cells: Vec<(Scalar, Option<Dtype>)>,
+    /// What each node of the graph was.
+    pub nodes: Vec<Arc<Node>>,
 }
 
 /// Flattens what `roots` depend on, down to `params`, computed arrays, and lazy ones older than
@@ -29,6 +31,7 @@ pub(crate) fn capture(roots: &[Array], params: &[Aval], since: u64) -> Result<Ca
         graph: Graph { inputs: params.to_vec(), ..Graph::default() },
         leaves: Vec::new(),
         cells: Vec::new(),
+        nodes: Vec::new(),
     };
     let mut at: HashMap<*const Node, Place> = HashMap::new();
     let mut cell_ids: HashMap<(CellKey, Option<Dtype>), u32> = HashMap::new();
@@ -67,6 +70,7 @@ pub(crate) fn capture(roots: &[Array], params: &[Aval], since: u64) -> Result<Ca
             }
             at.insert(Arc::as_ptr(node), Place::Node(c.graph.nodes.len() as u32));
             c.graph.nodes.push(g);
+            c.nodes.push(a.node.clone());
         }
     }
     c.graph.outputs = roots.iter().map(|r| place(&at, r)).collect();
@@ -146,13 +150,13 @@ pub(crate) struct Tracing {
     pub key: Option<Array>,
 }
 
-thread_local! {
+crate::sync::thread_local! {
     static TRACING: RefCell<Vec<Tracing>> = const { RefCell::new(Vec::new()) };
 }
 
 /// True while this thread traces a function: compiled functions called meanwhile are inlined.
 pub fn is_tracing() -> bool {
-    TRACING.with_borrow(|t| !t.is_empty())
+    TRACING.with(|t| !t.borrow().is_empty())
 }
 
 /// Runs `f` as the body of a trace; the frame is removed on unwinding too.
@@ -160,16 +164,17 @@ pub(crate) fn with_trace<T>(f: impl FnOnce() -> T) -> (T, Tracing) {
     struct Pop(usize);
     impl Drop for Pop {
         fn drop(&mut self) {
-            TRACING.with_borrow_mut(|t| t.truncate(self.0));
+            TRACING.with(|t| t.borrow_mut().truncate(self.0));
         }
     }
-    let depth = TRACING.with_borrow_mut(|t| {
+    let depth = TRACING.with(|t| {
+        let mut t = t.borrow_mut();
         t.push(Tracing::default());
         t.len() - 1
     });
     let pop = Pop(depth);
     let out = f();
-    let frame = TRACING.with_borrow_mut(|t| t.pop()).unwrap_or_default();
+    let frame = TRACING.with(|t| t.borrow_mut().pop()).unwrap_or_default();
     drop(pop);
     (out, frame)
 }
@@ -177,11 +182,11 @@ pub(crate) fn with_trace<T>(f: impl FnOnce() -> T) -> (T, Tracing) {
 /// Replaces the random key of the innermost trace, if there is one: `next` gets the current key
 /// (the hidden input at the first draw) and gives the new one beside its result.
 pub(crate) fn traced_key<T>(next: impl FnOnce(Array) -> Result<(Array, T)>) -> Option<Result<T>> {
-    let current = TRACING.with_borrow(|t| t.last().map(|f| f.key.clone()))?;
+    let current = TRACING.with(|t| t.borrow().last().map(|f| f.key.clone()))?;
     let key = current.unwrap_or_else(|| param(KEY_PARAM, Aval::new([2], Dtype::U32)));
     Some(next(key).map(|(key, out)| {
-        TRACING.with_borrow_mut(|t| {
-            if let Some(f) = t.last_mut() {
+        TRACING.with(|t| {
+            if let Some(f) = t.borrow_mut().last_mut() {
                 f.key = Some(key);
             }
         });

@@ -1,10 +1,11 @@
-//! Trees: arguments and results of compiled functions, flattened into tokens and leaves.
+//! Trees: arguments and results of compiled functions, flattened into words and leaves.
 
-use crate::array::Array;
+use crate::array::{Array, Inputs};
 use crate::error::Result;
-use crate::number::{Number, NumberKind};
+use crate::number::Number;
 use crate::scalar::Scalar;
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
@@ -22,15 +23,14 @@ pub enum Container {
     State,
 }
 
-/// One step of a flattened tree. A container says how many children follow, so no two trees
-/// flatten alike; static values carry their type and bits.
+const CONTAINERS: [Container; 8] = {
+    use Container::*;
+    [Tuple, List, Map, Some, Struct, Args, Kwargs, State]
+};
+
+/// A static value. It carries its type, so that 1, 1.0, true and "1" are four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Token<'a> {
-    Open(Container, u32),
-    /// The name of the next child.
-    Key(&'a str),
-    Array,
-    Scalar(NumberKind),
     None,
     Bool(bool),
     Int(i64),
@@ -39,86 +39,127 @@ pub enum Token<'a> {
     Str(&'a str),
 }
 
-/// An owned [`Token`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OwnedToken {
-    Plain(Token<'static>),
-    Key(Box<str>),
-    Str(Box<str>),
+/// What a word of a tree's form says, in its low byte.
+mod form {
+    /// A container; its kind in the second byte, then how many children follow.
+    pub const OPEN: u64 = 0;
+    /// The name of the next child: its length, and its bytes in the words after it.
+    pub const KEY: u64 = 1;
+    pub const ARRAY: u64 = 2;
+    /// A scalar and its kind.
+    pub const SCALAR: u64 = 3;
+    /// Static values; what they are is apart from the form.
+    pub const NONE: u64 = 4;
+    pub const BOOL: u64 = 5;
+    pub const INT: u64 = 6;
+    pub const FLOAT: u64 = 7;
+    pub const STR: u64 = 8;
 }
 
-impl OwnedToken {
-    pub(crate) fn new(t: Token<'_>) -> OwnedToken {
-        match t {
-            Token::Key(s) => OwnedToken::Key(s.into()),
-            Token::Str(s) => OwnedToken::Str(s.into()),
-            Token::Open(c, n) => OwnedToken::Plain(Token::Open(c, n)),
-            Token::Array => OwnedToken::Plain(Token::Array),
-            Token::Scalar(k) => OwnedToken::Plain(Token::Scalar(k)),
-            Token::None => OwnedToken::Plain(Token::None),
-            Token::Bool(b) => OwnedToken::Plain(Token::Bool(b)),
-            Token::Int(i) => OwnedToken::Plain(Token::Int(i)),
-            Token::Float(f) => OwnedToken::Plain(Token::Float(f)),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn is(&self, t: &Token<'_>) -> bool {
-        match (self, t) {
-            (OwnedToken::Key(a), Token::Key(b)) | (OwnedToken::Str(a), Token::Str(b)) => **a == **b,
-            (OwnedToken::Plain(a), b) => a == b,
-            _ => false,
-        }
-    }
-}
+pub(crate) type Words = SmallVec<[u64; 16]>;
 
 /// A flattened tree, on the stack for trees of usual size.
+///
+/// A container says how many children follow and a text how long it is, so no two trees have the same
+/// words: comparing two trees is comparing two slices.
 #[derive(Debug, Default)]
 pub struct Leaves<'a> {
-    pub(crate) tokens: SmallVec<[Token<'a>; 16]>,
-    pub(crate) arrays: SmallVec<[Array; 8]>,
+    /// The structure.
+    pub(crate) form: Words,
+    /// The static values, in the order in which the form names them.
+    pub(crate) fixed: Words,
+    /// Whether there is a static value other than none and bools.
+    pub(crate) constant: bool,
+    pub(crate) arrays: SmallVec<[Cow<'a, Array>; 8]>,
     pub(crate) scalars: SmallVec<[Number; 4]>,
     pub(crate) failed: Option<crate::Error>,
 }
 
+/// Appends the bytes of a text, the last word filled up with zeros.
+fn text(words: &mut Words, s: &str) {
+    for chunk in s.as_bytes().chunks(8) {
+        let mut bytes = [0; 8];
+        bytes[..chunk.len()].copy_from_slice(chunk);
+        words.push(u64::from_ne_bytes(bytes));
+    }
+}
+
 impl<'a> Leaves<'a> {
+    #[inline]
     pub fn new() -> Self {
         Leaves::default()
     }
 
     /// Opens a container of `n` children.
+    #[inline]
     pub fn open(&mut self, container: Container, n: usize) {
-        self.tokens.push(Token::Open(container, n as u32));
+        self.form.push(form::OPEN | (container as u64) << 8 | (n as u64) << 16);
     }
 
     /// Names the next child.
-    pub fn key(&mut self, name: &'a str) {
-        self.tokens.push(Token::Key(name));
+    pub fn key(&mut self, name: &str) {
+        self.form.push(form::KEY | (name.len() as u64) << 8);
+        text(&mut self.form, name);
     }
 
+    #[inline]
     pub fn array(&mut self, a: Array) {
-        self.tokens.push(Token::Array);
-        self.arrays.push(a);
+        self.form.push(form::ARRAY);
+        self.arrays.push(Cow::Owned(a));
+    }
+
+    /// [`Leaves::array`] without counting a reference.
+    #[inline]
+    pub fn borrow(&mut self, a: &'a Array) {
+        self.form.push(form::ARRAY);
+        self.arrays.push(Cow::Borrowed(a));
+    }
+
+    /// Gives the arrays up.
+    pub(crate) fn take_arrays(&mut self, out: &mut Inputs) {
+        out.extend(self.arrays.drain(..).map(Cow::into_owned));
     }
 
     /// A scalar that may become symbolic. A bool is part of the key.
     pub fn scalar(&mut self, s: &Scalar) {
         match s.value("argument of a compiled function") {
-            Ok(Number::Bool(b)) => self.tokens.push(Token::Bool(b)),
+            Ok(Number::Bool(b)) => self.fixed(Token::Bool(b)),
             Ok(n) => self.number(n),
             Err(e) => self.failed = Some(e),
         }
     }
 
     /// A number that may become symbolic.
+    #[inline]
     pub fn number(&mut self, n: Number) {
-        self.tokens.push(Token::Scalar(n.kind()));
+        self.form.push(form::SCALAR | (n.kind() as u64) << 8);
         self.scalars.push(n);
     }
 
     /// A value that is part of the key.
-    pub fn fixed(&mut self, t: Token<'a>) {
-        self.tokens.push(t);
+    pub fn fixed(&mut self, t: Token<'_>) {
+        let tag = match t {
+            Token::None => form::NONE,
+            Token::Bool(b) => {
+                self.fixed.push(b as u64);
+                form::BOOL
+            }
+            Token::Int(i) => {
+                self.fixed.push(i as u64);
+                form::INT
+            }
+            Token::Float(bits) => {
+                self.fixed.push(bits);
+                form::FLOAT
+            }
+            Token::Str(s) => {
+                self.fixed.push(s.len() as u64);
+                text(&mut self.fixed, s);
+                form::STR
+            }
+        };
+        self.form.push(tag);
+        self.constant |= matches!(t, Token::Int(_) | Token::Float(_) | Token::Str(_));
     }
 }
 
@@ -138,11 +179,23 @@ pub trait Tree: Sized {
     fn flatten<'a>(&'a self, out: &mut Leaves<'a>);
     /// The same tree with other leaves, asked for in the order of `flatten`.
     fn map(&self, with: &mut dyn Leaf) -> Result<Self>;
+    /// Gives the arrays up, in the order of `flatten`. Moving them out, as all trees here do, saves a
+    /// call the counting of references.
+    fn take_arrays(self, out: &mut Inputs) {
+        let mut leaves = Leaves::new();
+        self.flatten(&mut leaves);
+        out.extend(leaves.arrays.into_iter().map(Cow::into_owned));
+    }
 }
 
 impl Tree for Array {
+    #[inline]
     fn flatten<'a>(&'a self, out: &mut Leaves<'a>) {
-        out.array(self.clone());
+        out.borrow(self);
+    }
+    #[inline]
+    fn take_arrays(self, out: &mut Inputs) {
+        out.push(self);
     }
     fn map(&self, with: &mut dyn Leaf) -> Result<Self> {
         with.array(self)
@@ -156,6 +209,8 @@ impl Tree for Scalar {
     fn map(&self, with: &mut dyn Leaf) -> Result<Self> {
         with.scalar(self)
     }
+    #[inline]
+    fn take_arrays(self, _: &mut Inputs) {}
 }
 
 macro_rules! fixed {
@@ -168,6 +223,7 @@ macro_rules! fixed {
             fn map(&self, _: &mut dyn Leaf) -> Result<Self> {
                 Ok(self.clone())
             }
+            fn take_arrays(self, _: &mut Inputs) {}
         }
     )* };
 }
@@ -196,6 +252,9 @@ impl<T: Tree> Tree for Option<T> {
     fn map(&self, with: &mut dyn Leaf) -> Result<Self> {
         self.as_ref().map(|x| x.map(with)).transpose()
     }
+    fn take_arrays(self, out: &mut Inputs) {
+        self.into_iter().for_each(|x| x.take_arrays(out));
+    }
 }
 
 impl<T: Tree> Tree for Vec<T> {
@@ -206,6 +265,9 @@ impl<T: Tree> Tree for Vec<T> {
     fn map(&self, with: &mut dyn Leaf) -> Result<Self> {
         self.iter().map(|x| x.map(with)).collect()
     }
+    fn take_arrays(self, out: &mut Inputs) {
+        self.into_iter().for_each(|x| x.take_arrays(out));
+    }
 }
 
 impl<T: Tree> Tree for Box<T> {
@@ -214,6 +276,9 @@ impl<T: Tree> Tree for Box<T> {
     }
     fn map(&self, with: &mut dyn Leaf) -> Result<Self> {
         (**self).map(with).map(Box::new)
+    }
+    fn take_arrays(self, out: &mut Inputs) {
+        (*self).take_arrays(out);
     }
 }
 
@@ -227,6 +292,9 @@ impl<T: Tree> Tree for BTreeMap<String, T> {
     }
     fn map(&self, with: &mut dyn Leaf) -> Result<Self> {
         self.iter().map(|(k, v)| Ok((k.clone(), v.map(with)?))).collect()
+    }
+    fn take_arrays(self, out: &mut Inputs) {
+        self.into_values().for_each(|x| x.take_arrays(out));
     }
 }
 
@@ -256,6 +324,10 @@ macro_rules! tuples {
             }
             fn map(&self, with: &mut dyn Leaf) -> Result<Self> {
                 Ok(($(self.$i.map(with)?,)+))
+            }
+            #[inline]
+            fn take_arrays(self, out: &mut Inputs) {
+                $(self.$i.take_arrays(out);)+
             }
         }
     )* };
@@ -292,28 +364,31 @@ macro_rules! tree {
             fn map(&self, with: &mut dyn $crate::compile::Leaf) -> $crate::Result<Self> {
                 Ok($T { $($field: $crate::compile::Tree::map(&self.$field, with)?),* })
             }
+            fn take_arrays(self, out: &mut $crate::compile::Inputs) {
+                let $T { $($field),* } = self;
+                $($crate::compile::Tree::take_arrays($field, out);)*
+            }
         }
     };
 }
 
 /// Paths of the scalar leaves, such as `args[1].offset`, for messages.
-pub(crate) fn scalar_paths(tokens: &[Token<'_>]) -> Vec<String> {
+pub(crate) fn scalar_paths(form: &[u64]) -> Vec<String> {
     let mut out = Vec::new();
-    let mut at = 0;
-    walk(tokens, &mut at, &mut String::new(), &mut out);
+    walk(&mut &form[..], &mut String::new(), &mut out);
     out
 }
 
-fn walk(tokens: &[Token<'_>], at: &mut usize, path: &mut String, out: &mut Vec<String>) {
-    let Some(&t) = tokens.get(*at) else { return };
-    *at += 1;
-    match t {
-        Token::Scalar(_) => out.push(if path.is_empty() { "args".into() } else { path.clone() }),
-        Token::Open(kind, n) => {
-            for i in 0..n {
+fn walk(words: &mut &[u64], path: &mut String, out: &mut Vec<String>) {
+    let Some((&word, rest)) = words.split_first() else { return };
+    *words = rest;
+    match word & 0xff {
+        form::SCALAR => out.push(if path.is_empty() { "args".into() } else { path.clone() }),
+        form::OPEN => {
+            let kind = CONTAINERS[(word >> 8) as usize & 7];
+            for i in 0..word >> 16 {
                 let len = path.len();
-                if let Some(&Token::Key(k)) = tokens.get(*at) {
-                    *at += 1;
+                if let Some(k) = key(words) {
                     match kind {
                         Container::Kwargs => path.push_str(k),
                         Container::Struct => drop(write!(path, ".{k}")),
@@ -328,10 +403,22 @@ fn walk(tokens: &[Token<'_>], at: &mut usize, path: &mut String, out: &mut Vec<S
                         _ => drop(write!(path, "[{i}]")),
                     }
                 }
-                walk(tokens, at, path, out);
+                walk(words, path, out);
                 path.truncate(len);
             }
         }
         _ => {}
     }
+}
+
+/// The name that stands next, if one does.
+fn key<'a>(words: &mut &'a [u64]) -> Option<&'a str> {
+    let (&word, rest) = words.split_first()?;
+    if word & 0xff != form::KEY {
+        return None;
+    }
+    let len = (word >> 8) as usize;
+    let (text, rest) = rest.split_at_checked(len.div_ceil(8))?;
+    *words = rest;
+    std::str::from_utf8(bytemuck::cast_slice::<u64, u8>(text).get(..len)?).ok()
 }

@@ -1,7 +1,7 @@
 //! Common subexpressions: a node equal to an earlier one is that one. Scalars are equal when they
 //! are the same cell, so nothing depends on their values.
 
-use super::{push, rebuild};
+use super::{push, rebuild, written};
 use crate::graph::{Graph, GraphNode, Ref};
 use crate::op::Op;
 use hashbrown::HashMap;
@@ -25,23 +25,4 @@ pub(super) fn run(g: Graph) -> Graph {
         seen.insert(node, refs.clone());
         refs
     })
-}
-
-/// Which nodes make the memory that a kernel writes in place, or views of it. Empty without such kernels.
-fn written(g: &Graph) -> Vec<bool> {
-    let mut own = Vec::new();
-    for (i, node) in g.nodes.iter().enumerate().rev() {
-        let sources: &[Ref] = if node.op.is_view() { &node.ins[..1] } else { &node.ins };
-        for (k, &r) in sources.iter().enumerate() {
-            let writes = match &node.op {
-                Op::Custom(c) => c.0.spec.is_mutable(k),
-                op => op.is_view() && own.get(i) == Some(&true),
-            };
-            if let (true, Ref::Node(n, _)) = (writes, r) {
-                own.resize(g.nodes.len(), false);
-                own[n as usize] = true;
-            }
-        }
-    }
-    own
 }

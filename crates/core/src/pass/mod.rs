@@ -2,17 +2,18 @@
 
 mod cse;
 mod fuse;
-mod views;
+pub(crate) mod simplify;
 
 use crate::error::Result;
 use crate::graph::{Graph, GraphNode, Ref};
+use crate::op::Op;
 use crate::verify;
 
 type Pass = (&'static str, fn(Graph) -> Graph);
 
 const PASSES: &[Pass] = &[
     ("dead code", Graph::without_dead),
-    ("views", views::run),
+    ("simplify", simplify::run),
     ("common subexpressions", cse::run),
     ("fusion", fuse::run),
     ("dead code", Graph::without_dead),
@@ -55,4 +56,23 @@ fn push(g: &mut Graph, node: GraphNode) -> Vec<Ref> {
     let outs = node.avals.len() as u32;
     g.nodes.push(node);
     (0..outs).map(|o| Ref::Node(n, o)).collect()
+}
+
+/// Which nodes make the memory that a kernel writes in place, or views of it. Empty without such kernels.
+pub(crate) fn written(g: &Graph) -> Vec<bool> {
+    let mut own = Vec::new();
+    for (i, node) in g.nodes.iter().enumerate().rev() {
+        let sources: &[Ref] = if node.op.is_view() { &node.ins[..1] } else { &node.ins };
+        for (k, &r) in sources.iter().enumerate() {
+            let writes = match &node.op {
+                Op::Custom(c) => c.0.spec.is_mutable(k),
+                op => op.is_view() && own.get(i) == Some(&true),
+            };
+            if let (true, Ref::Node(n, _)) = (writes, r) {
+                own.resize(g.nodes.len(), false);
+                own[n as usize] = true;
+            }
+        }
+    }
+    own
 }
