@@ -8,6 +8,7 @@ use half::f16;
 use isopace_core::BlockFormat;
 use isopace_cpu::kernels::attention::{Sdpa, sdpa};
 use isopace_cpu::kernels::gemv::*;
+use isopace_cpu::kernels::grouped::{Code, Grouped, Groups, qmatmul_grouped};
 use isopace_cpu::kernels::matmul::{Mat, matmul};
 use isopace_cpu::kernels::nn;
 use isopace_cpu::kernels::reduce::{self, Reduction};
@@ -157,6 +158,46 @@ fn token_of(format: BlockFormat, d: usize) {
         });
         line(&format!("prefill 256 {format} file f32"), t, r, ops, "GOP/s");
         black_box(&out);
+    });
+}
+
+/// The same in groups of 64 with float16 scales and biases.
+fn token_grouped(bits: usize) {
+    let shapes: Vec<(usize, usize)> = (0..30).flat_map(|_| LAYER).chain([HEAD]).collect();
+    let weights: Vec<Grouped<'static>> = shapes
+        .iter()
+        .map(|&(rows, cols)| {
+            let (n, groups) = (rows * cols * bits / 32, rows * cols / 64);
+            Grouped {
+                rows,
+                cols,
+                group: 64,
+                bits,
+                code: Code::Int,
+                words: (0..n).map(|i| (i as u32).wrapping_mul(2654435761)).collect(),
+                scales: Groups::F16(vec![f16::from_f32(0.01); groups].into()),
+                biases: Some(Groups::F16(vec![f16::from_f32(-0.1); groups].into())),
+            }
+        })
+        .collect();
+    let bytes: f64 = shapes.iter().map(|(r, c)| (r * c * bits / 8 + r * c / 16) as f64).sum();
+    let x = floats(256 * 1536, 1);
+    let mut out = vec![0f32; 256 * 1536];
+    let mut logits = vec![0f32; 49152];
+    let ops: f64 = shapes[..210].iter().map(|(r, c)| 2.0 * (r * c * 256) as f64).sum();
+    on_threads(|t| {
+        let r = time(11, || {
+            for w in &weights {
+                qmatmul_grouped(w, &x[..w.cols], 1, &mut logits[..w.rows]).unwrap();
+            }
+        });
+        line(&format!("token {bits} bits in groups of 64"), t, r, bytes, "GB/s");
+        let r = time(3, || {
+            for w in &weights[..210] {
+                qmatmul_grouped(w, &x[..256 * w.cols], 256, &mut out[..256 * w.rows]).unwrap();
+            }
+        });
+        line(&format!("prefill 256, {bits} bits in groups of 64"), t, r, ops, "GOP/s");
     });
 }
 
@@ -310,6 +351,11 @@ fn main() {
     }
     if on("attention") {
         attention();
+    }
+    for bits in [2, 3, 4, 5, 6, 8] {
+        if on(&format!("grouped {bits}")) {
+            token_grouped(bits);
+        }
     }
     if on("rows") {
         rows();

@@ -74,22 +74,6 @@ pub fn code(words: &[u32], j: usize, bits: usize) -> u32 {
     all & ((1u64 << bits) - 1) as u32
 }
 
-/// Codes of a row as float32; whole words at once where codes do not straddle them.
-#[inline(always)]
-pub fn codes_f32(words: &[u32], bits: usize, first: usize, out: &mut [f32]) {
-    match bits {
-        1 | 2 | 4 | 8 if (first * bits).is_multiple_of(32) => {
-            let (per, mask) = (32 / bits, (1u32 << bits) - 1);
-            for (w, o) in words[first * bits / 32..].iter().zip(out.chunks_mut(per)) {
-                for (k, o) in o.iter_mut().enumerate() {
-                    *o = (w >> (k * bits) & mask) as f32;
-                }
-            }
-        }
-        _ => out.iter_mut().enumerate().for_each(|(k, o)| *o = code(words, first + k, bits) as f32),
-    }
-}
-
 /// Writes codes into a row's words, which hold zeros.
 pub fn pack(codes: &[u32], bits: usize, words: &mut [u32]) {
     for (j, &c) in codes.iter().enumerate() {
@@ -118,9 +102,6 @@ mod tests {
             let mut words = vec![0; 2 * bits];
             pack(&codes, bits, &mut words);
             assert!(codes.iter().enumerate().all(|(j, &c)| code(&words, j, bits) == c));
-            let mut f = [0.0; 64];
-            codes_f32(&words, bits, 0, &mut f);
-            assert!(codes.iter().zip(f).all(|(&c, f)| c as f32 == f));
         }
     }
 }
