@@ -5,7 +5,10 @@
 #![allow(clippy::print_stdout)]
 
 use half::f16;
-use isopace_core::BlockFormat;
+use isopace_core::backend::{Backend, Spec, Value};
+use isopace_core::op::{Op, Region, RegionNode, Row};
+use isopace_core::{Aval, BlockFormat, Dtype, Number};
+use isopace_cpu::CpuBackend;
 use isopace_cpu::kernels::attention::{Sdpa, sdpa};
 use isopace_cpu::kernels::gemv::*;
 use isopace_cpu::kernels::grouped::{Code, Grouped, Groups, qmatmul_grouped};
@@ -16,6 +19,7 @@ use isopace_cpu::pool;
 use isopace_cpu::simd::convert::Load;
 use isopace_cpu::simd::math;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Seconds on the wall for several threads; the CPU time of the process for one, so that other
@@ -331,6 +335,45 @@ fn rows() {
     });
 }
 
+/// tanh-GELU as the block VM runs it: x · 0.5 · (1 + tanh((x³ · 0.044715 + x) · 0.7978845608)).
+fn gelu() {
+    let f = Dtype::F32;
+    let row = |row, args: &[u32]| RegionNode::Row { row, args: args.into(), dtype: f };
+    let mut nodes = vec![RegionNode::Input { index: 0, dtype: f }];
+    nodes.extend((0..4).map(|index| RegionNode::Cell { index, dtype: f }));
+    nodes.extend([
+        row(Row::Mul, &[0, 0]),
+        row(Row::Mul, &[5, 0]),
+        row(Row::Mul, &[6, 4]),
+        row(Row::Add, &[7, 0]),
+        row(Row::Mul, &[8, 3]),
+        row(Row::Tanh, &[9]),
+        row(Row::Add, &[10, 2]),
+        row(Row::Mul, &[0, 1]),
+        row(Row::Mul, &[12, 11]),
+    ]);
+    let op = Op::Fused(Arc::new(Region { nodes, outputs: [13].as_slice().into() }));
+    let cells = [0.5, 1.0, 0.7978845608, 0.044715].map(Number::Float);
+    for n in [576, 1 << 16, 1 << 20, 1 << 24] {
+        let aval = Aval::new([n], f);
+        let x = Value::contiguous(CpuBackend.upload(bytemuck::cast_slice(&floats(n, 1))).unwrap(), &aval);
+        let spec = Spec { op: &op, ins: std::slice::from_ref(&aval), outs: std::slice::from_ref(&aval) };
+        let k = CpuBackend.kernel(spec).unwrap();
+        let times = (10_000_000 / n).max(1);
+        on_threads(|t| {
+            let mut made = Vec::new();
+            let r = time(9, || {
+                for _ in 0..times {
+                    k.run(&mut [x.clone()], &cells, &mut made).unwrap();
+                    made.clear();
+                }
+            });
+            let one = |s: f64| s / times as f64;
+            line(&format!("gelu of {n}"), t, (one(r.0), one(r.1)), n as f64, "G/s");
+        });
+    }
+}
+
 /// What waking and joining the pool costs.
 fn empty_jobs() {
     on_threads(|t| {
@@ -359,6 +402,9 @@ fn main() {
     }
     if on("rows") {
         rows();
+    }
+    if on("gelu") {
+        gelu();
     }
     if on("pool") {
         empty_jobs();

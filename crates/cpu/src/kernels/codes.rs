@@ -15,16 +15,27 @@ pub fn to_fp4(x: f32) -> u32 {
     magnitude | if x < 0.0 && magnitude > 0 { 8 } else { 0 }
 }
 
-/// The value of an fp8 (E4M3) byte: no infinities, 0x7f and 0xff are NaN.
+/// The values of fp8 (E4M3) bytes: no infinities, 0x7f and 0xff are NaN.
+static FP8: [f32; 256] = {
+    let mut t = [0.0; 256];
+    let mut code = 0;
+    while code < 256 {
+        let magnitude = code as u32 & 0x7f;
+        let x = match magnitude {
+            0x7f => f32::NAN,
+            0..8 => magnitude as f32 / 512.0,
+            // The exponent's bias goes from 7 to 127.
+            m => f32::from_bits((m << 20) + (120 << 23)),
+        };
+        t[code] = if code < 128 { x } else { -x };
+        code += 1;
+    }
+    t
+};
+
+/// The value of an fp8 (E4M3) byte.
 pub fn fp8(code: u8) -> f32 {
-    let magnitude = code & 0x7f;
-    let x = match magnitude {
-        0x7f => f32::NAN,
-        0..8 => magnitude as f32 / 512.0,
-        // The exponent's bias goes from 7 to 127.
-        m => f32::from_bits(((m as u32) << 20) + (120 << 23)),
-    };
-    if code & 0x80 == 0 { x } else { -x }
+    FP8[code as usize]
 }
 
 /// The nearest fp8 byte, halves to even; what is too large gives 448, NaN stays NaN.

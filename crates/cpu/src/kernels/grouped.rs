@@ -178,23 +178,21 @@ impl Grouped<'_> {
         self.cols * self.bits / 32
     }
 
-    /// Scales, or biases, of `n` rows from `first` on, each row with zeros up to `stride`.
-    fn groups_of(&self, of: &Groups<'_>, first: usize, n: usize, stride: usize, out: &mut Vec<f32>) {
+    /// Scales, or biases, of `n` rows from `first` on, and 16 zeros, so that a vector may start at any.
+    fn groups_of(&self, of: &Groups<'_>, first: usize, n: usize, out: &mut Vec<f32>) {
         let groups = self.cols / self.group;
-        out.clear();
-        out.resize(n * stride, 0.0);
-        for r in 0..n {
-            of.read((first + r) * groups, &mut out[r * stride..][..groups]);
-        }
+        out.resize(n * groups, 0.0);
+        of.read(first * groups, out);
+        out.resize(n * groups + 16, 0.0);
     }
 
     /// Dequantizes `n` rows from `first` on.
     fn values(&self, first: usize, n: usize, t: &mut Scratch) {
         let groups = self.cols / self.group;
-        self.groups_of(&self.scales, first, n, groups, &mut t.scales);
+        self.groups_of(&self.scales, first, n, &mut t.scales);
         t.biases.clear();
         match &self.biases {
-            Some(b) => self.groups_of(b, first, n, groups, &mut t.biases),
+            Some(b) => self.groups_of(b, first, n, &mut t.biases),
             None => t.biases.resize(n * groups, 0.0),
         }
         t.rows.resize(n * self.cols, 0.0);
@@ -265,15 +263,14 @@ fn one(w: &Grouped<'_>, x: &[f32], out: &mut [f32]) {
             let v = &*v;
             pool::for_chunks(out, per, |i, out| {
                 SCRATCH.with_borrow_mut(|t| {
-                    let stride = w.cols / w.group + 16;
-                    w.groups_of(&w.scales, i * per, out.len(), stride, &mut t.scales);
+                    w.groups_of(&w.scales, i * per, out.len(), &mut t.scales);
                     t.biases.clear();
                     if let Some(b) = &w.biases {
-                        w.groups_of(b, i * per, out.len(), stride, &mut t.biases);
+                        w.groups_of(b, i * per, out.len(), &mut t.biases);
                     }
                     let words = &w.words[i * per * w.words()..][..out.len() * w.words()];
                     crate::isa::dispatch!(
-                        avx512: avx512::rows(w, v, words, &t.scales, &t.biases, stride, out),
+                        avx512: avx512::rows(w, v, words, &t.scales, &t.biases, out),
                         avx2: unreachable!("chosen for AVX-512 alone"),
                         portable: unreachable!("chosen for AVX-512 alone"),
                     )
@@ -368,8 +365,7 @@ mod avx512 {
     use crate::simd::lanes::x86::*;
     use std::arch::x86_64::*;
 
-    /// Products of `out.len()` rows with the vector; rows of `scales` and `biases` (empty if there
-    /// are none) are `stride` long.
+    /// Products of `out.len()` rows with the vector; `biases` is empty where there are none.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     pub(super) fn rows(
         w: &Grouped<'_>,
@@ -377,14 +373,13 @@ mod avx512 {
         words: &[u32],
         scales: &[f32],
         biases: &[f32],
-        stride: usize,
         out: &mut [f32],
     ) {
-        let n = w.words();
+        let (n, groups) = (w.words(), w.cols / w.group);
         for (c, out) in out.chunks_mut(4).enumerate() {
             // The last rows of a matrix may be fewer than four: the last one stands in.
             let row = |a: usize| c * 4 + a.min(out.len() - 1);
-            let s: [&[f32]; 4] = std::array::from_fn(|a| &scales[row(a) * stride..][..stride]);
+            let s: [&[f32]; 4] = std::array::from_fn(|a| &scales[row(a) * groups..]);
             let r: [&[u32]; 4] = std::array::from_fn(|a| &words[row(a) * n..][..n]);
             let mut total = match (lookup(w), w.bits) {
                 (Some(_), 1) => by_words::<1>(w, &v.x, r, s),
@@ -393,17 +388,22 @@ mod avx512 {
                 (None, _) => by_codes(w, &v.x, r, s),
             };
             for (i, sums) in v.sums.as_chunks::<16>().0.iter().enumerate() {
-                let sums = load_f32x16(sums);
+                // What follows a row's biases is the next row's.
+                let own = first_lanes(groups - 16 * i);
                 for a in 0..4 {
-                    let bias = load_f32x16(at(biases, row(a) * stride + 16 * i));
-                    // Beyond the row's own biases there are zeros: see `groups_of`.
-                    total[a] = _mm512_fmadd_ps(bias, sums, total[a]);
+                    let bias = load_f32x16(at(biases, row(a) * groups + 16 * i));
+                    total[a] = _mm512_mask3_fmadd_ps(bias, load_f32x16(sums), total[a], own);
                 }
             }
             let mut four = [0f32; 4];
             store_f32x4(&mut four, sums_x16(total));
             out.copy_from_slice(&four[..out.len()]);
         }
+    }
+
+    /// The first `n` lanes of 16, or all.
+    fn first_lanes(n: usize) -> __mmask16 {
+        ((1u32 << n.min(16)) - 1) as __mmask16
     }
 
     /// Sums of scaled codes that are looked up, 16 words at a time.
@@ -435,7 +435,9 @@ mod avx512 {
             }
             for a in 0..4 {
                 let s = load_f32x16(at(scales[a], b * 16 * per / w.group));
-                total[a] = _mm512_fmadd_ps(acc[a], _mm512_permutexvar_ps(group_of, s), total[a]);
+                let s = _mm512_permutexvar_ps(group_of, s);
+                // Lanes past the end of the row would meet the next row's scales.
+                total[a] = _mm512_mask3_fmadd_ps(acc[a], s, total[a], first_lanes(words.len()));
             }
         }
         total
@@ -545,5 +547,90 @@ mod avx512 {
                 store_f32x16(o, _mm512_fmadd_ps(v, s, b));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::quant::tests::Lcg;
+    use super::*;
+    use crate::isa::{Isa, with};
+
+    /// A row's result depends on no other row, not even on one that is not finite.
+    #[test]
+    fn a_row_gets_the_same_bits_in_any_company() {
+        let mut r = Lcg(6);
+        for (bits, code) in [
+            (1, Code::Int),
+            (2, Code::Int),
+            (3, Code::Int),
+            (4, Code::Int),
+            (4, Code::Fp4),
+            (5, Code::Int),
+            (6, Code::Int),
+            (8, Code::Int),
+            (8, Code::Fp8),
+        ] {
+            let (rows, cols, group) = (9, 96, 32);
+            let groups = cols / group;
+            let words: Vec<u32> = (0..rows * cols * bits / 32).map(|_| r.next()).collect();
+            let mut scales: Vec<f32> = (0..rows * groups).map(|_| r.float()).collect();
+            let mut biases: Vec<f32> = (0..rows * groups).map(|_| r.float()).collect();
+            for bad in [1, 4, 6] {
+                scales[bad * groups..][..groups].fill(f32::NAN);
+                biases[bad * groups..][..groups].fill(f32::INFINITY);
+            }
+            let part = |from: usize, n: usize| Grouped {
+                rows: n,
+                cols,
+                group,
+                bits,
+                code,
+                words: words[from * cols * bits / 32..][..n * cols * bits / 32].into(),
+                scales: Groups::F32(scales[from * groups..][..n * groups].into()),
+                biases: Some(Groups::F32(biases[from * groups..][..n * groups].into())),
+            };
+            let x: Vec<f32> = (0..3 * cols).map(|_| r.float()).collect();
+            for (isa, m) in Isa::ALL.into_iter().flat_map(|isa| [(isa, 1), (isa, 3)]) {
+                with(isa, || {
+                    let (mut all, mut one) = (vec![0.0; m * rows], vec![0.0; m]);
+                    qmatmul_grouped(&part(0, rows), &x[..m * cols], m, &mut all).unwrap();
+                    for row in 0..rows {
+                        qmatmul_grouped(&part(row, 1), &x[..m * cols], m, &mut one).unwrap();
+                        for i in 0..m {
+                            let (a, b) = (all[i * rows + row], one[i]);
+                            let same = a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+                            assert!(same, "{isa:?} {bits} {code:?} row {row}: {a} alone {b}");
+                            let nan = [1, 4, 6].contains(&row) || code == Code::Fp8 && a.is_nan();
+                            assert_eq!(a.is_nan(), nan, "{isa:?} {bits} {code:?} row {row}");
+                        }
+                    }
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_lengths_are_errors_and_empty_is_fine() {
+        let w = |rows: usize, words: &'static [u32], scales: &'static [f32]| Grouped {
+            rows,
+            cols: 32,
+            group: 32,
+            bits: 4,
+            code: Code::Int,
+            words: words.into(),
+            scales: Groups::F32(scales.into()),
+            biases: None,
+        };
+        let x = [1.0; 32];
+        assert!(qmatmul_grouped(&w(1, &[0; 4], &[1.0]), &x, 1, &mut [0.0]).is_ok());
+        assert!(qmatmul_grouped(&w(1, &[0; 3], &[1.0]), &x, 1, &mut [0.0]).is_err());
+        assert!(qmatmul_grouped(&w(1, &[0; 4], &[]), &x, 1, &mut [0.0]).is_err());
+        assert!(qmatmul_grouped(&w(1, &[0; 4], &[1.0]), &x[1..], 1, &mut [0.0]).is_err());
+        assert!(qmatmul_grouped(&w(1, &[0; 4], &[1.0]), &x, 1, &mut [0.0; 2]).is_err());
+        assert!(qmatmul_grouped(&w(0, &[], &[]), &x, 1, &mut []).is_ok());
+        assert!(qmatmul_grouped(&w(1, &[0; 4], &[1.0]), &[], 0, &mut []).is_ok());
+        assert!(dequantize(&w(1, &[0; 4], &[1.0]), &mut [0.0; 31]).is_err());
+        assert!(dequantize(&w(0, &[], &[]), &mut []).is_ok());
     }
 }

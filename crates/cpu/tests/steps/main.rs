@@ -8,7 +8,6 @@ mod elementwise;
 mod ops;
 mod quant;
 mod runtime;
-mod speed;
 
 use isopace_core::backend::{Backend, Spec, Value};
 use isopace_core::op::Op;
