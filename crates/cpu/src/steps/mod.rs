@@ -1,6 +1,5 @@
 //! Kernels for steps: from a [`Spec`] to something that runs. One file for each family of ops.
 
-mod codes;
 mod conv;
 mod copy;
 mod custom;
