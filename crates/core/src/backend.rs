@@ -36,7 +36,8 @@ pub struct Spec<'a> {
 /// A step made ready. Inputs come with whatever layout they have at run time. An input whose buffer
 /// reference is unique may be overwritten: nobody else can read it again.
 pub trait Kernel: Send + Sync + fmt::Debug {
-    /// Computes the outputs, one value for each output aval.
+    /// Computes the outputs, one value for each output aval: in row-major order from the start of its
+    /// buffer, where [`Op::is_compact`] says so.
     fn run(&self, ins: &mut [Value], cells: &[Number], outs: &mut Vec<Value>) -> Result<()>;
 }
 

@@ -1,6 +1,7 @@
 //! Graphs: the flat form in which passes see a computation.
 
 use crate::aval::Aval;
+use crate::number::Number;
 use crate::op::{Op, RegionNode};
 use smallvec::SmallVec;
 use std::fmt;
@@ -25,13 +26,13 @@ pub struct GraphNode {
 }
 
 /// A computation: nodes in an order in which each stands after what it reads.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Graph {
     pub inputs: Vec<Aval>,
     pub nodes: Vec<GraphNode>,
     pub outputs: Vec<Ref>,
-    /// Number of scalar cells.
-    pub cells: u32,
+    /// The scalar cells: a number where it is the same in every run, else `None`.
+    pub cells: Vec<Option<Number>>,
 }
 
 impl Graph {
@@ -98,6 +99,7 @@ impl Graph {
         self.nodes.len() * size_of::<GraphNode>()
             + self.inputs.len() * size_of::<Aval>()
             + self.outputs.len() * 12
+            + self.cells.len() * size_of::<Option<Number>>()
     }
 }
 

@@ -4,6 +4,7 @@ use crate::aval::Aval;
 use crate::backend::{Kernel, Value};
 use crate::error::Result;
 use crate::graph::OpText;
+use crate::layout::Layout;
 use crate::number::Number;
 use crate::op::{Callee, Op, view};
 use crate::{bail, err, runtime};
@@ -23,6 +24,8 @@ pub struct Plan {
     pub(crate) inputs: Vec<Aval>,
     /// Arrays that the plan holds itself; they take the next slots.
     pub(crate) constants: Vec<Value>,
+    /// Layouts of views that are the same in every run; reads name them, and no step makes them.
+    pub(crate) views: Vec<Layout>,
     pub(crate) steps: Vec<Step>,
     pub(crate) outputs: Vec<(Read, Aval)>,
     pub(crate) slots: u32,
@@ -49,6 +52,8 @@ pub(crate) struct Step {
 pub(crate) struct Read {
     pub slot: u32,
     pub last: bool,
+    /// The view of the slot's value that is read, if not all of it.
+    pub view: Option<u32>,
 }
 
 /// How a step is carried out.
@@ -95,7 +100,7 @@ impl Plan {
         slots.resize_with(self.slots as usize, || None);
         let mut made = Vec::new();
         for step in &self.steps {
-            match step.run(&mut slots, cells, &mut made) {
+            match step.run(&mut slots, &self.views, cells, &mut made) {
                 Ok(()) => {
                     for (&slot, value) in step.outs.iter().zip(made.drain(..)) {
                         slots[slot as usize] = Some(Ok(value));
@@ -109,7 +114,7 @@ impl Plan {
                 }
             }
         }
-        self.outputs.iter().map(|(read, _)| take(&mut slots, *read)).collect()
+        self.outputs.iter().map(|(read, _)| take(&mut slots, &self.views, *read)).collect()
     }
 
     /// Number of steps, those of called plans not counted.
@@ -128,18 +133,33 @@ impl Plan {
     }
 }
 
-fn take(slots: &mut [Option<Outcome>], read: Read) -> Result<Outcome> {
+fn take(slots: &mut [Option<Outcome>], views: &[Layout], read: Read) -> Result<Outcome> {
     let slot = &mut slots[read.slot as usize];
-    let got = if read.last { slot.take() } else { slot.clone() };
-    got.ok_or_else(|| err!(Internal, "[plan] slot {} is read before it is written", read.slot))
+    let missing = || err!(Internal, "[plan] slot {} is read before it is written", read.slot);
+    let Some(view) = read.view else {
+        let whole = if read.last { slot.take() } else { slot.clone() };
+        return whole.ok_or_else(missing);
+    };
+    let buffer = if read.last {
+        slot.take().ok_or_else(missing)?.map(|v| v.buffer)
+    } else {
+        slot.as_ref().ok_or_else(missing)?.as_ref().map(|v| v.buffer.clone()).map_err(Clone::clone)
+    };
+    Ok(buffer.map(|buffer| Value { buffer, layout: views[view as usize].clone() }))
 }
 
 impl Step {
-    fn run(&self, slots: &mut [Option<Outcome>], all_cells: &[Number], made: &mut Vec<Value>) -> Result<()> {
+    fn run(
+        &self,
+        slots: &mut [Option<Outcome>],
+        views: &[Layout],
+        all_cells: &[Number],
+        made: &mut Vec<Value>,
+    ) -> Result<()> {
         let mut ins: SmallVec<[Value; 4]> = SmallVec::new();
         let mut failed = None;
         for &read in &self.ins {
-            match take(slots, read)? {
+            match take(slots, views, read)? {
                 Ok(v) => ins.push(v),
                 Err(e) => failed = Some(e),
             }
@@ -170,7 +190,16 @@ impl Step {
                 made.push(value);
                 Ok(())
             }
-            Work::Kernel(k) => runtime::timed(|| k.run(&mut ins, &cells, made)),
+            Work::Kernel(k) => {
+                runtime::timed(|| k.run(&mut ins, &cells, made))?;
+                if cfg!(debug_assertions) && self.op.is_compact() {
+                    let loose = |v: &&Value| v.layout.offset != 0 || !v.layout.is_contiguous();
+                    if let Some(v) = made.iter().find(loose) {
+                        bail!(Internal, "[{}] its result is not compact: {:?}", self.op.name(), v.layout);
+                    }
+                }
+                Ok(())
+            }
             Work::Call(callee) => {
                 let plan = callee
                     .as_any()
@@ -187,14 +216,24 @@ impl Step {
 }
 
 impl fmt::Display for Plan {
-    /// Slots are `%n`; a read with `!` is the last, so the step may write in place.
+    /// Slots are `%n`; a read with `!` is the last, so the step may write in place. A view is written
+    /// as its shape, strides and offset.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let args: Vec<_> = self.inputs.iter().enumerate().map(|(i, a)| format!("%{i}: {a:?}")).collect();
         writeln!(f, "plan {}({})", if self.name.is_empty() { "eval" } else { &self.name }, args.join(", "))?;
         for (i, c) in self.constants.iter().enumerate() {
             writeln!(f, "  %{} = constant {:?}", self.inputs.len() + i, c.layout.shape)?;
         }
-        let read = |r: &Read| format!("%{}{}", r.slot, if r.last { "!" } else { "" });
+        let read = |r: &Read| {
+            let slot = format!("%{}{}", r.slot, if r.last { "!" } else { "" });
+            match r.view {
+                None => slot,
+                Some(v) => {
+                    let Layout { shape, strides, offset } = &self.views[v as usize];
+                    format!("{slot} as {shape:?} by {strides:?} from {offset}")
+                }
+            }
+        };
         for s in &self.steps {
             let outs: Vec<_> = s.outs.iter().zip(&s.avals).map(|(o, a)| format!("%{o}: {a:?}")).collect();
             let args: Vec<_> =

@@ -357,14 +357,15 @@ impl Walk {
         let mut g =
             Graph { inputs: self.leaves.iter().map(|l| l.aval().clone()).collect(), ..Graph::default() };
         for (i, p) in self.pending.iter().enumerate() {
-            let n = p.node.scalars.len() as u32;
+            let n = p.node.scalars.len();
             g.nodes.push(GraphNode {
                 op: p.node.op.clone(),
                 ins: p.refs.clone(),
-                cells: (g.cells..g.cells + n).collect(),
+                cells: (g.cells.len() as u32..).take(n).collect(),
                 avals: p.node.avals.iter().cloned().collect(),
             });
-            g.cells += n;
+            // The plan serves every value of them.
+            g.cells.resize(g.cells.len() + n, None);
             if held[i] {
                 g.outputs.extend((0..p.node.avals.len() as u32).map(|o| Ref::Node(i as u32, o)));
             }
@@ -637,6 +638,7 @@ pub fn explain_graph(arrays: &[Array]) -> Result<String> {
 /// # Errors
 /// As [`eval`].
 pub fn explain_plan(arrays: &[Array]) -> Result<String> {
-    let captured = crate::compile::trace::capture(arrays, &[], u64::MAX)?;
+    let mut captured = crate::compile::trace::capture(arrays, &[], u64::MAX)?;
+    captured.graph.cells.fill(None);
     Ok(lower(captured.graph, Vec::new(), &**backend()?, "")?.to_string())
 }

@@ -23,8 +23,8 @@ fn verify(g: &Graph, pass: &str) -> Result<()> {
         if let Some(r) = n.ins.iter().find(|&&r| !known(r, i)) {
             bail!(Internal, "[{pass}] %{i} = {name} reads {r}, which is not there yet");
         }
-        if let Some(c) = n.cells.iter().find(|&&c| c >= g.cells) {
-            bail!(Internal, "[{pass}] %{i} = {name} reads cell s{c} of {}", g.cells);
+        if let Some(c) = n.cells.iter().find(|&&c| c as usize >= g.cells.len()) {
+            bail!(Internal, "[{pass}] %{i} = {name} reads cell s{c} of {}", g.cells.len());
         }
         let (ins, cells) = match &n.op {
             Op::Param(_) => bail!(Internal, "[{pass}] %{i} is a parameter inside a graph"),

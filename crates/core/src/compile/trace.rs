@@ -70,7 +70,7 @@ pub(crate) fn capture(roots: &[Array], params: &[Aval], since: u64) -> Result<Ca
         }
     }
     c.graph.outputs = roots.iter().map(|r| place(&at, r)).collect();
-    c.graph.cells = c.cells.len() as u32;
+    c.graph.cells = c.cells.iter().map(|(s, _)| s.number()).collect::<Result<_>>()?;
     Ok(c)
 }
 

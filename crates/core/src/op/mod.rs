@@ -216,4 +216,11 @@ impl Op {
                 | Contiguous
         )
     }
+
+    /// True for ops whose results stand in row-major order from the start of their buffers, so that
+    /// layouts of views of them are known before the run.
+    pub fn is_compact(&self) -> bool {
+        use Op::*;
+        !self.is_view() && !matches!(self, DynamicSlice(_) | Call(_) | Custom(_) | Param(_))
+    }
 }

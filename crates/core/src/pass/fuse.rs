@@ -66,7 +66,7 @@ pub(super) fn run(g: Graph) -> Graph {
         group.inputs.extend(own);
     }
 
-    let mut out = Graph { inputs: g.inputs.clone(), cells: g.cells, ..Graph::default() };
+    let mut out = Graph { inputs: g.inputs.clone(), cells: g.cells.clone(), ..Graph::default() };
     let mut at: Vec<u32> = vec![u32::MAX; n];
     let moved = |at: &[u32], r: Ref| match r {
         Ref::Node(k, o) => Ref::Node(at[k as usize], o),

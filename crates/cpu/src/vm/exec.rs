@@ -110,8 +110,9 @@ impl Kernel for Fused {
                     && !taken.contains(&Some(i))
                     && v.layout.elems() == n
                     && v.layout.is_contiguous()
+                    && v.layout.offset == 0
                     && v.buffer.nbytes() <= 2 * aval.nbytes() + 4096
-                    && (v.layout.offset + n) * aval.dtype.size() <= v.buffer.nbytes()
+                    && n * aval.dtype.size() <= v.buffer.nbytes()
                     && view::unique(&mut ins[i]).is_some()
             });
             taken.push(donor);
@@ -126,13 +127,10 @@ impl Kernel for Fused {
                     Some((b, _)) => b.slice_mut::<u8>()?.as_mut_ptr(),
                     None => bail!(Internal, "[fused] output {k} has no memory"),
                 },
-                Some(i) => {
-                    let offset = ins[*i].layout.offset * self.outs[k].dtype.size();
-                    match view::unique(&mut ins[*i]) {
-                        Some(b) => b.slice_mut::<u8>()?[offset..].as_mut_ptr(),
-                        None => bail!(Internal, "[fused] input {i} is shared"),
-                    }
-                }
+                Some(i) => match view::unique(&mut ins[*i]) {
+                    Some(b) => b.slice_mut::<u8>()?.as_mut_ptr(),
+                    None => bail!(Internal, "[fused] input {i} is shared"),
+                },
             };
             bound.outs.push(p);
         }
