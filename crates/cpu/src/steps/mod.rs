@@ -143,6 +143,7 @@ pub fn kernel(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
         Op::RandomBits => random::random_bits(spec),
         Op::Conv(c) => conv::conv(spec, c),
         Op::Inverse => linalg::inverse(spec),
+        Op::Eigh => linalg::eigh(spec),
         Op::Custom(c) => custom::custom(spec, c),
     }
 }

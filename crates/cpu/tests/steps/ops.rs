@@ -454,5 +454,13 @@ fn inverses() {
         }
     }
     let x = Input::of(&[2, 2], Dtype::F32, [1.0, 2.0, 2.0, 4.0]);
+    for (d, batch, n) in [(Dtype::F32, 3, 5), (Dtype::F64, 1, 12), (Dtype::F32, 2, 1), (Dtype::F32, 0, 4)] {
+        let at = |k: usize| (k / n % n, k % n, k / (n * n));
+        let x: Vec<f64> =
+            (0..batch * n * n).map(at).map(|(i, j, b)| ((i + j) * 7 + i * j + b) as f64).collect();
+        let x = Input::of(&[batch, n, n], d, x);
+        let outs = [Aval::new([batch, n], d), Aval::new([batch, n, n], d)];
+        check("eigh", &Op::Eigh, &[x], &[], &outs, EXACT);
+    }
     check("singular", &Op::Inverse, &[x], &[], &[Aval::new([2, 2], Dtype::F32)], EXACT);
 }
