@@ -2,7 +2,7 @@
 
 use crate::chat::{ChatTemplate, Message};
 use crate::hub::{Folder, ModelFiles, locate, read_json};
-use crate::kv::{KvCache, LayerCache};
+use crate::kv::{KvCache, LayerCaches};
 use crate::models::{self, Model};
 use crate::sample::{SampleOptions, Sampler};
 use crate::tokenizer::{Detokenizer, StopStrings, Stopped, Tokenizer};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-type Step = Compiled<(Array, Scalar, Vec<LayerCache>), (Array, Vec<LayerCache>)>;
+type Step = Compiled<(Array, Scalar, Vec<LayerCaches>), (Array, Vec<LayerCaches>)>;
 
 /// How a model is loaded.
 #[derive(Clone, Copy, Debug)]
@@ -123,8 +123,9 @@ impl Engine {
             Options { scalars: ScalarMode::Symbolic, name: Some("decode step".into()), ..Options::default() };
         let step = compile_with(
             compile_options,
-            move |(tokens, offset, cache): (Array, Scalar, Vec<LayerCache>)| {
-                traced.step(&tokens, &offset, &cache)
+            move |(tokens, offset, mut caches): (Array, Scalar, Vec<LayerCaches>)| {
+                let logits = traced.step(&tokens, &offset, &mut caches)?;
+                Ok((logits, caches))
             },
         );
         let load_s = start.elapsed().as_secs_f64();

@@ -2,21 +2,52 @@
 //! only log2(n) times.
 
 use isopace::backend::MemorySetting;
-use isopace::{Array, Dtype, Result, bail, concatenate, runtime, tree, zeros};
+use isopace::{Array, Dtype, Result, Scalar, bail, concatenate, err, runtime, tree, zeros};
 
-/// Keys and values of one layer, each (1, heads, capacity, dim).
+/// Layers that share arrays. A step takes and gives every array of the cache, at the host's cost, so
+/// there should be few; growing copies one at a time, so none should be large.
+const SHARING: usize = 8;
+
+/// Keys and values of some neighbouring layers, each (layers, heads, capacity, dim).
 #[derive(Clone, Debug)]
-pub struct LayerCache {
+pub struct LayerCaches {
     pub keys: Array,
     pub values: Array,
 }
 
-tree!(LayerCache { keys, values });
+tree!(LayerCaches { keys, values });
+
+/// Writes one layer's new keys and values, each (1, heads, T, dim), from position `offset` on. Gives
+/// that layer's keys and values (1, heads, capacity, dim), valid up to the last position written.
+///
+/// # Errors
+/// `Axis` when they do not fit.
+pub fn write(
+    caches: &mut [LayerCaches],
+    layer: usize,
+    [keys, values]: [&Array; 2],
+    offset: &Scalar,
+) -> Result<[Array; 2]> {
+    let (piece, at) = (layer / SHARING, layer % SHARING);
+    let cache = caches
+        .get_mut(piece)
+        .ok_or_else(|| err!(Internal, "[context] there is no cache for layer {layer}"))?;
+    let zero = Scalar::from(0);
+    let (here, filled) = (Scalar::from(at), offset + keys.shape()[2]);
+    let put = |all: &mut Array, new: &Array| {
+        *all = all.slice_update(new, &[here.clone(), zero.clone(), offset.clone(), zero.clone()])?;
+        let mut one = all.shape().clone();
+        one.as_mut()[0] = 1;
+        let starts = [here.clone(), zero.clone(), zero.clone(), zero.clone()];
+        all.slice_at(&starts, &[1; 4], &one)?.slice_leading(2, &filled)
+    };
+    Ok([put(&mut cache.keys, keys)?, put(&mut cache.values, values)?])
+}
 
 /// The caches of all layers and how many positions are filled.
 #[derive(Clone, Debug)]
 pub struct KvCache {
-    pub layers: Vec<LayerCache>,
+    pub layers: Vec<LayerCaches>,
     pub offset: usize,
     capacity: usize,
     max: usize,
@@ -47,10 +78,12 @@ impl KvCache {
         }
         let capacity = room.max(FIRST_CAPACITY).next_power_of_two().min(s.max);
         let layers = (0..s.layers)
-            .map(|_| {
-                let keys = zeros([1, s.heads, capacity, s.key_dim], s.dtype)?;
-                let values = zeros([1, s.heads, capacity, s.value_dim], s.dtype)?;
-                Ok(LayerCache { keys, values })
+            .step_by(SHARING)
+            .map(|first| {
+                let n = SHARING.min(s.layers - first);
+                let keys = zeros([n, s.heads, capacity, s.key_dim], s.dtype)?;
+                let values = zeros([n, s.heads, capacity, s.value_dim], s.dtype)?;
+                Ok(LayerCaches { keys, values })
             })
             .collect::<Result<_>>()?;
         Ok(KvCache { layers, offset: 0, capacity, max: s.max })

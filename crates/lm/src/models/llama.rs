@@ -1,7 +1,7 @@
 //! Llama and what is built like it: SmolLM2, Llama 2 and 3, Mistral.
 
 use super::Model;
-use crate::kv::{KvShape, LayerCache};
+use crate::kv::{self, KvShape, LayerCaches};
 use crate::weights::{Matrix, Table, Weights};
 use isopace::fast::{Mask, RopeOptions, rms_norm, rope, scaled_dot_product_attention};
 use isopace::io::gguf::Metadata;
@@ -282,31 +282,23 @@ fn cut(x: &Array, at: usize, axis: i64) -> Result<[Array; 2]> {
 }
 
 impl Model for Llama {
-    fn step(
-        &self,
-        tokens: &Array,
-        offset: &Scalar,
-        cache: &[LayerCache],
-    ) -> Result<(Array, Vec<LayerCache>)> {
+    fn step(&self, tokens: &Array, offset: &Scalar, caches: &mut [LayerCaches]) -> Result<Array> {
         let c = &self.config;
         let mut x = self.embed.rows(tokens)?;
-        let mut caches = Vec::with_capacity(cache.len());
-        for (layer, cache) in self.layers.iter().zip(cache) {
+        for (i, layer) in self.layers.iter().enumerate() {
             let h = rms_norm(&x, Some(&layer.attn_norm), c.eps)?;
-            let (attended, cache) = self.attend(layer, &h, offset, cache)?;
-            x = x.add(attended)?;
+            x = x.add(self.attend(i, &h, offset, caches)?)?;
             let h = rms_norm(&x, Some(&layer.ffn_norm), c.eps)?;
             let gate_up = layer.gate_up.apply(&h)?;
             let [gate, up] = cut(&gate_up, c.hidden, 2)?;
             let h = gate.multiply(gate.sigmoid()?)?.multiply(up)?;
             x = x.add(layer.down.apply(&h)?)?;
-            caches.push(cache);
         }
         let t = x.shape()[1];
         let [_, last] = cut(&x, t - 1, 1)?;
         let last = last.reshape_to([1, c.width])?;
         let h = rms_norm(&last, Some(&self.norm), c.eps)?;
-        Ok((self.head.apply(&h)?, caches))
+        self.head.apply(&h)
     }
 
     fn kv_shape(&self) -> KvShape {
@@ -327,33 +319,20 @@ impl Model for Llama {
 }
 
 impl Llama {
-    /// Attention of one layer over what is cached and the new positions.
-    fn attend(
-        &self,
-        layer: &Layer,
-        h: &Array,
-        offset: &Scalar,
-        cache: &LayerCache,
-    ) -> Result<(Array, LayerCache)> {
-        let c = &self.config;
+    /// Attention of layer `i` over what is cached and the new positions.
+    fn attend(&self, i: usize, h: &Array, offset: &Scalar, caches: &mut [LayerCaches]) -> Result<Array> {
+        let (c, layer) = (&self.config, &self.layers[i]);
         let t = h.shape()[1];
         let all = c.heads + 2 * c.kv_heads;
         // (1, heads + 2 kv heads, T, head_dim): queries and keys rotate in one step.
         let qkv = layer.qkv.apply(h)?.reshape_to([1, t, all, c.head_dim])?.transpose(&[0, 2, 1, 3])?;
         let [qk, v] = cut(&qkv, c.heads + c.kv_heads, 1)?;
         let [q, k] = cut(&self.rotate(&qk, offset)?, c.heads, 1)?;
-        let zero = Scalar::from(0);
-        let at = [zero.clone(), zero.clone(), offset.clone(), zero];
-        let cache = LayerCache {
-            keys: cache.keys.slice_update(&k, &at)?,
-            values: cache.values.slice_update(&v, &at)?,
-        };
+        let [keys, values] = kv::write(caches, i, [&k, &v], offset)?;
         let scale = 1.0 / (c.head_dim as f64).sqrt();
-        let filled = offset + t;
-        let (keys, values) = (cache.keys.slice_leading(2, &filled)?, cache.values.slice_leading(2, &filled)?);
         let out = scaled_dot_product_attention(&q, &keys, &values, scale, Mask::Causal, None)?;
         let out = out.transpose(&[0, 2, 1, 3])?.reshape_to([1, t, c.heads * c.head_dim])?;
-        Ok((layer.out.apply(&out)?, cache))
+        layer.out.apply(&out)
     }
 
     fn rotate(&self, x: &Array, offset: &Scalar) -> Result<Array> {

@@ -2,7 +2,7 @@
 
 pub mod llama;
 
-use crate::kv::{KvShape, LayerCache};
+use crate::kv::{KvShape, LayerCaches};
 use crate::weights::Weights;
 use isopace::io::gguf::Metadata;
 use isopace::{Array, Result, Scalar, bail};
@@ -11,8 +11,7 @@ use isopace::{Array, Result, Scalar, bail};
 pub trait Model: Send + Sync {
     /// Logits (1, vocab) after the last of `tokens` (1, T), which stand from position `offset` on, and the
     /// caches with their keys and values written.
-    fn step(&self, tokens: &Array, offset: &Scalar, cache: &[LayerCache])
-    -> Result<(Array, Vec<LayerCache>)>;
+    fn step(&self, tokens: &Array, offset: &Scalar, caches: &mut [LayerCaches]) -> Result<Array>;
     /// What the cache must hold.
     fn kv_shape(&self) -> KvShape;
     /// Number of tokens in the vocabulary.
