@@ -395,9 +395,14 @@ mod avx512 {
                     total[a] = _mm512_mask3_fmadd_ps(bias, load_f32x16(sums), total[a], own);
                 }
             }
-            let mut four = [0f32; 4];
-            store_f32x4(&mut four, sums_x16(total));
-            out.copy_from_slice(&four[..out.len()]);
+            match out.first_chunk_mut() {
+                Some(four) => store_f32x4(four, sums_x16(total)),
+                None => {
+                    let mut four = [0f32; 4];
+                    store_f32x4(&mut four, sums_x16(total));
+                    out.copy_from_slice(&four[..out.len()]);
+                }
+            }
         }
     }
 
@@ -421,10 +426,15 @@ mod avx512 {
         let mut total = [_mm512_setzero_ps(); 4];
         for (b, x) in x.chunks_exact(16 * per).enumerate() {
             let words = b * 16..rows[0].len().min(b * 16 + 16);
-            let mut v: [__m512i; 4] = std::array::from_fn(|a| match words.len() {
-                16 => load_i32x16(bytemuck::cast_ref(at::<u32, 16>(rows[a], words.start))),
-                _ => load_i32x16(bytemuck::cast_ref(&padded::<u32, 16>(&rows[a][words.clone()]))),
-            });
+            // Plain loops: a closure with vectors may be left as a call.
+            let mut v = [_mm512_setzero_si512(); 4];
+            for a in 0..4 {
+                v[a] = if words.len() == 16 {
+                    load_i32x16(bytemuck::cast_ref(at::<u32, 16>(rows[a], words.start)))
+                } else {
+                    load_i32x16(bytemuck::cast_ref(&padded::<u32, 16>(&rows[a][words.clone()])))
+                };
+            }
             let mut acc = [_mm512_setzero_ps(); 4];
             for x in x.as_chunks::<16>().0 {
                 let x = load_f32x16(x);

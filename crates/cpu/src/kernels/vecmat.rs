@@ -99,11 +99,10 @@ mod portable {
 /// as there are registers for.
 #[cfg(target_arch = "x86_64")]
 macro_rules! over_vectors {
-    ($name:ident, $features:literal, $n:literal, most $most:literal, $v:ty, $widen:ident, $load:ident,
+    ($name:ident, $features:literal, $n:literal, most $most:literal, $widen:ident, $load:ident,
      $store:ident, $zero:ident, $splat:ident, $fma:ident, $sums:ident) => {
         mod $name {
             use super::*;
-            use crate::simd::lanes::at;
             use crate::simd::lanes::x86::*;
             use std::arch::x86_64::*;
 
@@ -122,17 +121,25 @@ macro_rules! over_vectors {
 
             #[target_feature(enable = $features)]
             fn dots_of<T: Load, const G: usize>(x: &[f32], m: Mat<'_, T>, out: &mut [f32], stride: usize) {
+                // Whole vectors as arrays, all of one length: the loop below checks no bounds.
                 let k = m.cols();
-                let whole = k / $n * $n;
+                let (count, whole) = (k / $n, k / $n * $n);
+                let xs: [&[[f32; $n]]; G] =
+                    std::array::from_fn(|g| &x[g * k..(g + 1) * k].as_chunks().0[..count]);
                 let tail: [[f32; $n]; G] = std::array::from_fn(|g| padded(&x[g * k + whole..(g + 1) * k]));
                 for j in (0..m.rows()).step_by(4) {
                     let n = 4.min(m.rows() - j);
                     let rows: [&[T]; 4] = std::array::from_fn(|a| m.slice(j + a.min(n - 1)));
+                    let vectors: [&[[T; $n]]; 4] = rows.map(|r| &r.as_chunks().0[..count]);
                     let mut acc = [[$zero(); 4]; G];
-                    for i in (0..whole).step_by($n) {
-                        let row: [$v; 4] = std::array::from_fn(|a| $widen(at(rows[a], i)));
+                    for i in 0..count {
+                        // A plain loop: a closure with vectors may be left as a call.
+                        let mut row = [$zero(); 4];
+                        for a in 0..4 {
+                            row[a] = $widen(&vectors[a][i]);
+                        }
                         for g in 0..G {
-                            let x = $load(at(x, g * k + i));
+                            let x = $load(&xs[g][i]);
                             for a in 0..4 {
                                 acc[g][a] = $fma(x, row[a], acc[g][a]);
                             }
@@ -147,9 +154,15 @@ macro_rules! over_vectors {
                         }
                     }
                     for g in 0..G {
-                        let mut four = [0f32; 4];
-                        store_f32x4(&mut four, $sums(acc[g]));
-                        out[g * stride + j..][..n].copy_from_slice(&four[..n]);
+                        // A copy of a length that varies is a call, which no vector survives.
+                        let to = &mut out[g * stride + j..];
+                        if n == 4 {
+                            store_f32x4(to.first_chunk_mut().expect("four results"), $sums(acc[g]));
+                        } else {
+                            let mut four = [0f32; 4];
+                            store_f32x4(&mut four, $sums(acc[g]));
+                            to[..n].copy_from_slice(&four[..n]);
+                        }
                     }
                 }
             }
@@ -169,25 +182,25 @@ macro_rules! over_vectors {
                     let mut c = 0;
                     while c + 4 * $n <= m.cols() {
                         match some {
-                            1 => combine_of::<T, 1, 4>(w, w_stride, m, c, out, out_stride),
-                            2 => combine_of::<T, 2, 4>(w, w_stride, m, c, out, out_stride),
-                            3 => combine_of::<T, 3, 4>(w, w_stride, m, c, out, out_stride),
-                            _ => combine_of::<T, 4, 4>(w, w_stride, m, c, out, out_stride),
+                            1 => combine_of::<T, 1, 4, false>(w, w_stride, m, c, out, out_stride),
+                            2 => combine_of::<T, 2, 4, false>(w, w_stride, m, c, out, out_stride),
+                            3 => combine_of::<T, 3, 4, false>(w, w_stride, m, c, out, out_stride),
+                            _ => combine_of::<T, 4, 4, false>(w, w_stride, m, c, out, out_stride),
                         }
                         c += 4 * $n;
                     }
                     for c in (c..m.cols()).step_by($n) {
                         for g in 0..some {
                             let (w, out) = (&w[g * w_stride..], &mut out[g * out_stride..]);
-                            combine_of::<T, 1, 1>(w, w_stride, m, c, out, out_stride);
+                            combine_of::<T, 1, 1, true>(w, w_stride, m, c, out, out_stride);
                         }
                     }
                 }
             }
 
-            /// For `G` vectors and `W` vectors of columns from `c` on, the last of which may be a part.
+            /// For `G` vectors and `W` vectors of columns from `c` on; the one of `PART` may be shorter.
             #[target_feature(enable = $features)]
-            fn combine_of<T: Load, const G: usize, const W: usize>(
+            fn combine_of<T: Load, const G: usize, const W: usize, const PART: bool>(
                 w: &[f32],
                 w_stride: usize,
                 m: Mat<'_, T>,
@@ -199,20 +212,20 @@ macro_rules! over_vectors {
                 let mut acc = [[$zero(); W]; G];
                 for g in 0..G {
                     for i in 0..W {
-                        let o = &out[g * out_stride + c + i * $n..][..$n.min(width - i * $n)];
-                        acc[g][i] = $load(&padded(o));
+                        let o = &out[g * out_stride + c + i * $n..];
+                        acc[g][i] = if PART {
+                            $load(&padded(&o[..width]))
+                        } else {
+                            $load(o.first_chunk().expect("a whole vector"))
+                        };
                     }
                 }
                 let w: [&[f32]; G] = std::array::from_fn(|g| &w[g * w_stride..][..m.rows()]);
                 for j in 0..m.rows() {
-                    let row = &m.slice(j)[c..][..width];
+                    let row = &m.slice(j)[c..][..if PART { width } else { W * $n }];
                     let mut wide = [$zero(); W];
                     for i in 0..W {
-                        wide[i] = if width == W * $n {
-                            $widen(at(row, i * $n))
-                        } else {
-                            $widen(&padded(&row[i * $n..]))
-                        };
+                        wide[i] = if PART { $widen(&padded(row)) } else { $widen(&row.as_chunks().0[i]) };
                     }
                     for g in 0..G {
                         let w = $splat(w[g][j]);
@@ -223,10 +236,14 @@ macro_rules! over_vectors {
                 }
                 for g in 0..G {
                     for i in 0..W {
-                        let mut o = [0f32; $n];
-                        $store(&mut o, acc[g][i]);
-                        let n = $n.min(width - i * $n);
-                        out[g * out_stride + c + i * $n..][..n].copy_from_slice(&o[..n]);
+                        let o = &mut out[g * out_stride + c + i * $n..];
+                        if PART {
+                            let mut part = [0f32; $n];
+                            $store(&mut part, acc[g][i]);
+                            o[..width].copy_from_slice(&part[..width]);
+                        } else {
+                            $store(o.first_chunk_mut().expect("a whole vector"), acc[g][i]);
+                        }
                     }
                 }
             }
@@ -235,11 +252,11 @@ macro_rules! over_vectors {
 }
 #[cfg(target_arch = "x86_64")]
 over_vectors!(
-    avx512, "avx512f,avx512bw,avx512dq,avx512vl", 16, most 4, __m512, widen_x16, load_f32x16, store_f32x16,
+    avx512, "avx512f,avx512bw,avx512dq,avx512vl", 16, most 4, widen_x16, load_f32x16, store_f32x16,
     _mm512_setzero_ps, _mm512_set1_ps, _mm512_fmadd_ps, sums_x16
 );
 #[cfg(target_arch = "x86_64")]
 over_vectors!(
-    avx2, "avx2,fma,f16c", 8, most 2, __m256, widen_x8, load_f32x8, store_f32x8,
+    avx2, "avx2,fma,f16c", 8, most 2, widen_x8, load_f32x8, store_f32x8,
     _mm256_setzero_ps, _mm256_set1_ps, _mm256_fmadd_ps, sums_x8
 );
