@@ -33,7 +33,8 @@ PACKAGES = {
     "jax": ["jax", "numpy"],
     "torch": ["torch", "numpy"],
     "llama": ["llama-cpp-python==0.3.36"],
-    "isopace": ["mlx-lm==0.32.2", "numpy", str(ROOT)],
+    # mlx gives mlx-lm its pure-Python parts (mlx.nn); its core is not loaded.
+    "isopace": ["mlx[cpu]==0.32.4", "mlx-lm==0.32.2", "numpy"],
 }
 BY_DEFAULT = ["mlx", "jax", "llama", "isopace"]
 
@@ -69,22 +70,52 @@ def isopace_decode(threads, prompt, tokens):
     return command
 
 
+def huggingface(kind):
+    """The model as a Hugging Face folder, made once from the GGUF file: float16, or 4-bit as mlx-lm converts it."""
+
+    def folder(model):
+        made = PEERS / f"smollm2-{kind}"
+        if (made / "config.json").exists():
+            return made
+        if kind == "float16":
+            command = [str(ROOT / "bench" / "smollm2_hf.py"), model(), str(made)]
+        else:
+            source = huggingface("float16")(model)
+            convert = ["-m", "isopace.mlx", "-m", "mlx_lm", "convert", "--hf-path", str(source)]
+            command = [*convert, "--mlx-path", str(made), "-q", "--q-bits", "4", "--q-group-size", "64"]
+        done = subprocess.run([python("isopace"), *command], capture_output=True, text=True, env=environment())
+        if done.returncode != 0:
+            raise Missing(f"no {kind} folder: {(done.stderr.strip() or 'no message').splitlines()[-1]}")
+        return made
+
+    return folder
+
+
+def mlx_lm_row(title, kind, tokens, goals):
+    folder, script = huggingface(kind), str(WORKERS / "mlx_lm_decode.py")
+    ours = lambda model: [python("isopace"), "-m", "isopace.mlx", script, str(folder(model)), str(tokens)]  # noqa: E731
+    theirs = lambda model: [python("mlx"), script, str(folder(model)), str(tokens)]  # noqa: E731
+    return {"title": title, "engines": {"isopace": ours, "mlx": theirs}, "goals": goals}
+
+
 def decode_row(title, threads, prompt, tokens, goals):
     engines = {"isopace": isopace_decode(threads, prompt, tokens), "llama.cpp": llama(threads, prompt, tokens)}
     return {"title": title, "engines": engines, "goals": goals}
 
 
-def python_row(title, script, goals, peers=("mlx",), args=(), wrap=()):
+def python_row(title, script, goals, peers=("mlx",), args=(), own_args=(), wrap=(), limits=None):
     modules = {"isopace": "isopace.core", "mlx": "mlx.core", "jax": "jax", "torch": "torch"}
     engines = {}
     for engine in ("isopace", *peers):
         # A script that imports mlx by name runs on isopace through its stand-in, and takes no module.
         named = () if wrap else (modules[engine],)
-        engines[engine] = worker(engine, script, *named, *args, wrap=wrap if engine == "isopace" else ())
-    return {"title": title, "engines": engines, "goals": goals}
+        given, start = (own_args or args, wrap) if engine == "isopace" else (args, ())
+        engines[engine] = worker(engine, script, *named, *given, wrap=start)
+    return {"title": title, "engines": engines, "goals": goals, "limits": limits or {}}
 
 
 # Goals: figure -> (least ratio, the peers whose better one counts; none: all of the row's).
+# Limits: figure -> what our own figure must reach.
 ROWS = {
     "decode-1": decode_row("SmolLM2-135M Q4_1, 1 thread", 1, 256, 128, {"decode_tok_s": (2.0, ()), "prefill_tok_s": (3.0, ())}),
     "decode-2": decode_row("SmolLM2-135M Q4_1, 2 threads", 2, 256, 128, {"decode_tok_s": (2.0, ()), "prefill_tok_s": (3.0, ())}),
@@ -92,14 +123,21 @@ ROWS = {
     "calls": python_row(
         "a small compiled function, called from Python", "calls.py",
         {"hit_us": (1 / 0.3, ()), "lazy_add_us": (1 / 0.4, ()), "eval_us": (2.0, ())},
+        limits={"hit_over_fresh_int_speed": 1 / 1.5, "fresh_int_growth_kib": 256},
     ),
     "long-decode": python_row(
         "43 layers x 3 compiled functions a token, position as an int", "long_decode.py", {"best_tenth_tok_s": (2.0, ())},
-        args=(300,),
+        args=(300,), own_args=(6000,), limits={"last_over_first_speed": 0.95, "growth_kib": 1024},
     ),
     "graph-build": python_row(
         "graph of a token of an 88-layer hybrid, mlx-lm's model file", "graph_build.py", {"build_ms": (2.0, ())},
         wrap=("-m", "isopace.mlx"),
+    ),
+    "mlx-lm": mlx_lm_row("mlx-lm generates with SmolLM2-135M, float16", "float16", 64, {"decode_tok_s": (10.0, ())}),
+    "mlx-lm-4bit": mlx_lm_row("the same, 4-bit", "4bit", 64, {"decode_tok_s": (10.0, ())}),
+    "kernels": python_row(
+        "custom kernels from Python", "kernel_calls.py", {}, peers=(),
+        limits={"kernel_call_us": 3.0, "axpy_kernel_over_vm_speed": 0.5, "gelu_kernel_over_vm_speed": 0.5},
     ),
     "ops": python_row(
         "elementwise, products and norms, float32", "ops.py",
@@ -121,7 +159,7 @@ ROWS = {
 
 
 def higher_is_better(figure):
-    return figure.endswith(("_tok_s", "_gflops"))
+    return figure.endswith(("_tok_s", "_gflops", "_speed"))
 
 
 def environment():
@@ -154,7 +192,7 @@ def run(command):
     return {k: float(v) for k, v in figures.items() if isinstance(v, (int, float)) and k.endswith(SUFFIXES)}
 
 
-SUFFIXES = ("_tok_s", "_gflops", "_us", "_ms", "_kib")
+SUFFIXES = ("_tok_s", "_gflops", "_speed", "_us", "_ms", "_kib")
 
 
 def measure(row, rounds, model):
@@ -220,6 +258,12 @@ def table(row, figures, missing):
                 told = f"{goal:.2g} {'met' if r >= goal else 'missed'}"
         elif goal is not None:
             told = f"{goal:.2g}"
+        limit, ours = row.get("limits", {}).get(figure), values["isopace"]
+        if limit is not None:
+            sign = "≥" if higher_is_better(figure) else "≤"
+            told = f"{sign} {number(limit)}"
+            if ours is not None:
+                told += " met" if (ours >= limit if sign == "≥" else ours <= limit) else " missed"
         cells = [figure, *(number(values[n]) for n in names), shown, told]
         lines.append("| " + " | ".join(cells) + " |")
     return lines + [""], ratios
@@ -261,7 +305,7 @@ def setup(names):
         pip = [str(where / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, *PACKAGES[name]], check=True)
         if name == "isopace":
-            # The same version may stand for another build.
+            # Without --force-reinstall, the same version would stand for another build.
             subprocess.run([*pip, "--force-reinstall", "--no-deps", str(ROOT)], check=True)
         print(f"{name}: {where}")
 

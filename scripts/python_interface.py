@@ -34,7 +34,7 @@ TYPES = {
     "weight": "array | None", "bias": "array | None", "freqs": "array | None", "sinks": "array | None",
     "biases": "array | None", "key": "array | None", "mask_out": "array | None", "mask_lhs": "array | None",
     "mask_rhs": "array | None", "lhs_indices": "array | None", "rhs_indices": "array | None",
-    "global_scale": "array | None", "indexing": "str", "sparse": "bool", "return_index": "bool",
+    "global_scale": "array | None", "UPLO": "str", "indexing": "str", "sparse": "bool", "return_index": "bool",
     "return_inverse": "bool", "return_counts": "bool", "ord": "int | float | str | None", "device": "Device | DeviceType",
     "block_size": "int", "force_fused": "bool", "allow_col_major": "bool", "flip": "bool", "copy": "bool | None",
 }
@@ -42,7 +42,7 @@ SCALAR = set("a b x y condition a_min a_max vals low high loc p lower upper valu
              "fill_value start stop step alpha beta".split())
 RETURNS = {
     "split": "list[array]", "meshgrid": "tuple[array, ...]", "unstack": "tuple[array, ...]", "divmod": "list[array]",
-    "broadcast_arrays": "tuple[array, ...]", "broadcast_shapes": "tuple[int, ...]", "minmax": "tuple[array, array]",
+    "broadcast_arrays": "list[array]", "broadcast_shapes": "tuple[int, ...]", "minmax": "tuple[array, array]",
     "quantize": "list[array]", "eval": "None", "async_eval": "None", "synchronize": "None", "compile": "Callable",
     "issubdtype": "bool", "isdtype": "bool", "can_cast": "bool", "result_type": "Dtype", "tolist": "object",
     "item": "bool | int | float | complex", "load": "array | dict[str, array] | tuple[dict, dict]", "save": "None",
@@ -51,7 +51,7 @@ RETURNS = {
     "set_default_stream": "None", "new_stream": "Stream", "stream": "StreamContext", "device_count": "int",
     "device_info": "dict[str, str | int]", "set_printoptions": "None", "get_printoptions": "PrintOptions",
     "einsum_path": "tuple[list, str]", "disable_compile": "None", "enable_compile": "None", "clear_streams": "None",
-    "unique": "array | tuple[array, ...]",
+    "unique": "array | tuple[array, ...]", "eigh": "tuple[array, array]",
 }
 
 

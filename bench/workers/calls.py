@@ -45,5 +45,6 @@ for until in (1_000, 16_000):
     figures[f"fresh_int_{until}_us"] = best_s / 100 * 1e6
     if y.tolist() != [float(value + 2)] * 64:
         sys.exit(f"calls.py: wrong result after {value} values")
+figures["hit_over_fresh_int_speed"] = figures["hit_us"] / figures["fresh_int_16000_us"]
 figures["fresh_int_growth_kib"] = resident_kib() - start_kib
 answer(figures)

@@ -56,6 +56,7 @@ speed = [tenth / sum(times[i : i + tenth]) for i in range(0, tenth * (tokens // 
 answer({
     "first_tenth_tok_s": speed[0],
     "last_tenth_tok_s": speed[-1],
+    "last_over_first_speed": speed[-1] / speed[0],
     "best_tenth_tok_s": max(speed),
     "growth_kib": resident_kib() - before_kib,
 })

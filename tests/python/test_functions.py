@@ -1,5 +1,7 @@
 """Every function of the regular tables against the peer, in every dtype and layout."""
 
+import cmath
+
 import isopace.core as ip
 import pytest
 from layouts import DTYPES, FLOATS, LAYOUTS, make, same
@@ -318,3 +320,79 @@ def test_random(peer):
     same(ip.random.categorical(ip.zeros((3, 5))), peer.random.categorical(peer.zeros((3, 5))))
     same(ip.random.split(ip.random.key(3), 4), peer.random.split(peer.random.key(3), 4))
     same(ip.random.state[0], peer.random.state[0])
+
+
+def test_multivariate_normal(peer):
+    """The square root of a covariance is unique, so draws are the peer's; for a singular one too."""
+    for cov in ([[2.0, 0.5], [0.5, 1.0]], [[2.0, 2.0], [2.0, 2.0]], [[0.0, 0.0], [0.0, 3.0]]):
+        for shape in ((), (3,), (2, 3)):
+            a, b = (
+                mx.random.multivariate_normal(
+                    mx.array([1.0, 2.0]), mx.array(cov), shape, key=mx.random.key(3)) for mx in (ip, peer))
+            same(a, b, 64, f"{cov} {shape}")
+    for wrong in ((ip.zeros((3,)), ip.eye(2)), (ip.zeros(()), ip.eye(2)), (ip.zeros((2,)), ip.zeros((2,)))):
+        with pytest.raises(ValueError):
+            ip.random.multivariate_normal(*wrong)
+
+
+def test_eigh(peer):
+    a, b = pair(peer, (3, 6, 6), "float32", "contiguous", 5)
+    for uplo in "LU":
+        w, v = ip.linalg.eigh(a, uplo)
+        same(w, peer.linalg.eigh(b, uplo, stream=peer.cpu)[0], 64)
+        same(ip.linalg.eigvalsh(a, uplo), w)
+        near, far = (ip.tril(a), ip.tril(a, -1)) if uplo == "L" else (ip.triu(a), ip.triu(a, 1))
+        symmetric = near + far.swapaxes(-1, -2)
+        assert ip.allclose(symmetric @ v, v * w[:, None], atol=1e-4).item()
+        assert ip.allclose(v.swapaxes(-1, -2) @ v, ip.broadcast_to(ip.eye(6), (3, 6, 6)), atol=1e-5).item()
+    with pytest.raises(ValueError):
+        ip.linalg.eigh(a, "X")
+
+
+def test_gather_qmm_with_a_scale_for_each_matrix(peer):
+    w, x = ip.random.normal((3, 8, 64)), ip.random.normal((2, 1, 64))
+    scales = ip.abs(w).max(axis=(1, 2))
+    parts = [ip.quantize(w[i], mode="nvfp4", global_scale=scales[i]) for i in range(3)]
+    q, s = (ip.stack([p[k] for p in parts]) for k in (0, 1))
+    got = ip.gather_qmm(x, q, s, rhs_indices=ip.array([2, 0]), mode="nvfp4", global_scale=scales)
+    dense = [ip.dequantize(*parts[i], mode="nvfp4", global_scale=scales[i], dtype=ip.float32) for i in (2, 0)]
+    assert ip.allclose(got, x @ ip.stack(dense).swapaxes(-1, -2), rtol=1e-4, atol=1e-4).item()
+    with pytest.raises(ValueError):
+        ip.gather_qmm(x, q, s, rhs_indices=ip.array([2, 0]), mode="nvfp4", global_scale=scales[0])
+
+
+def test_complex_branch_cuts_and_quotients(peer):
+    """On a cut the sign of a zero says from which side it is approached."""
+    parts = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0]
+    values = [complex(re, im) for re in parts for im in parts]
+    for name in ("arcsin", "arccos", "arctanh", "arcsinh", "arctan", "sqrt", "log"):
+        a, b = getattr(ip, name)(ip.array(values)), getattr(peer, name)(peer.array(values))
+        for x, y, z in zip(a.tolist(), b.tolist(), values):
+            finite = cmath.isfinite(y)
+            assert finite == cmath.isfinite(x) and (not finite or abs(x - y) < 1e-5), f"{name}({z}): {x} for {y}"
+    inf = float("inf")
+    for top in (1 + 1j, 0j, -2 + 0j, 3j):
+        for bottom in (complex(inf, 0), complex(0, -inf), complex(inf, inf), 0j, complex(-0.0, 0.0)):
+            a = (ip.array([top]) / ip.array([bottom])).tolist()[0]
+            b = (peer.array([top]) / peer.array([bottom])).tolist()[0]
+            for x, y in ((a.real, b.real), (a.imag, b.imag)):
+                assert x == y or (x != x and y != y), f"{top} / {bottom}: {a} for {b}"
+
+
+def test_bounds_of_slices():
+    import numpy as np
+
+    class Two:
+        def __index__(self):
+            return 2
+
+    x, y = ip.arange(9), list(range(9))
+    far = 2**70
+    for s in (slice(Two(), None), slice(None, np.int64(5)), slice(-far, far), slice(far, -far, -1), slice(None, None, -3),
+              slice(5, None, -2), slice(None, 3, -1), slice(True, 4), slice(-3, None), slice(None, -far, -1)):
+        assert x[s].tolist() == y[s], str(s)
+    for s in (slice(None, ip.array(3)), slice(1.0, None), slice("a", None), slice(None, None, 0), slice(ip.array(1), 4)):
+        with pytest.raises(ValueError):
+            x[s]
+    f = ip.compile(lambda x, n: x[n : n + 2], scalars="symbolic")
+    assert [f(x, n).tolist() for n in (1, 2, 5)] == [[1, 2], [2, 3], [5, 6]] and f.cache_info().traces == 1

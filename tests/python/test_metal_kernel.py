@@ -96,6 +96,26 @@ MLX_LM = """
             tree = gd.gated_delta_kernel_xtree(q, k, v, decay, beta, state)
             packed = gd.gated_delta_kernel(q, k, v, decay, beta, state)
             for a, b in zip(tree, packed): assert mx.array_equal(a, b).item()
+
+    # Through mlx-lm's own choice: its kernels on the device called gpu, its ops on the one called cpu.
+    assert mx.default_device() == mx.gpu and mx.is_available(mx.gpu)
+    q, k, v = r(2, 5, 2, 64) / 8, r(2, 5, 2, 64) / 8, r(2, 5, 4, 16)
+    cases = [
+        (ssm._ssm_kernel, lambda: ssm.ssm_update(*args)),
+        (gd._gated_delta_kernel, lambda: gd.gated_delta_update(
+            q, k, v, r1, r2, r3, r3, mx.zeros((2, 4, 16, 64)))),
+    ]
+    r1, r2, r3 = r(2, 5, 4), r(2, 5, 4), r(4)
+    calls = lambda kernel: kernel.stats()["hits"] + kernel.stats()["misses"]
+    for kernel, update in cases:
+        results = []
+        for device, more in ((mx.gpu, 1), (mx.cpu, 0)):
+            mx.set_default_device(device)
+            before = calls(kernel)
+            results.append(update())
+            assert calls(kernel) == before + more, (device, before)
+        for a, b in zip(*results): close(a, b, 1e-5)
+    mx.set_default_device(mx.gpu)
     print("equal")
 """
 

@@ -288,13 +288,22 @@ impl Array {
     /// # Ok::<(), isopace_core::Error>(())
     /// ```
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        let mut out = Vec::new();
+        self.read_into(&mut out)?;
+        Ok(out)
+    }
+
+    /// [`Array::to_vec`] into a vector that is used again and again, whatever it held.
+    ///
+    /// # Errors
+    /// As [`Array::to_vec`].
+    pub fn read_into<T: Element>(&self, out: &mut Vec<T>) -> Result<()> {
         if T::DTYPE != self.dtype() {
             bail!(Dtype, "[to_vec] the array is {}, asked for {}", self.dtype(), T::DTYPE);
         }
         let value = self.value()?;
-        let mut out = vec![T::zeroed(); self.size()];
-        runtime::backend()?.download(&value, self.dtype(), cast_bytes_mut(&mut out))?;
-        Ok(out)
+        out.resize(self.size(), T::zeroed());
+        runtime::backend()?.download(&value, self.dtype(), cast_bytes_mut(out))
     }
 
     /// The one element.

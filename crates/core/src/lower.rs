@@ -7,7 +7,7 @@ use crate::layout::Layout;
 use crate::number::Number;
 use crate::op::{Op, Region, RegionNode, view};
 use crate::pass;
-use crate::plan::{Plan, Read, Step, Work};
+use crate::plan::{Plan, Read, Source, Step, StepText, View, Work};
 use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
@@ -29,17 +29,21 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
     }
     last_use.extend(graph.outputs.iter().map(|&r| (places.of(r).base, end)));
 
-    let mut slots = Slots { next: n_inputs as u32, ..Slots::default() };
+    let given = n_inputs - constants.len();
+    let mut slots = Slots { next: given as u32, ..Slots::default() };
     let mut at: Vec<SmallVec<[u32; 1]>> = Vec::with_capacity(end);
-    let mut steps = Vec::with_capacity(end);
+    let (mut steps, mut texts) = (Vec::with_capacity(end), Vec::with_capacity(end));
     let read = |at: &[SmallVec<[u32; 1]>], refs: &[Ref], k: usize, i: usize| {
         let &Place { base, view, .. } = places.of(refs[k]);
-        let slot = match base {
-            Ref::Input(k) => k,
-            Ref::Node(n, o) => at[n as usize][o as usize],
+        let from = match base {
+            Ref::Input(k) => {
+                (k as usize).checked_sub(given).map_or(Source::Slot(k), |c| Source::Constant(c as u32))
+            }
+            Ref::Node(n, o) => Source::Slot(at[n as usize][o as usize]),
         };
         let again = refs[k + 1..].iter().any(|&r| places.of(r).base == base);
-        Read { slot, last: last_use.get(&base) == Some(&i) && !again, view }
+        let last = last_use.get(&base) == Some(&i) && !again && matches!(from, Source::Slot(_));
+        Read { from, last, view }
     };
     for (i, n) in graph.nodes.iter().enumerate() {
         if !is_step(i) {
@@ -51,7 +55,8 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
         let in_avals: SmallVec<[_; 3]> = n.ins.iter().map(|&r| graph.aval(r).clone()).collect();
         let work = if op.is_view() {
             let spec = Spec { op: &Op::Contiguous, ins: &in_avals[..1], outs: &in_avals[..1] };
-            Work::View { copy: backend.kernel(spec)? }
+            let (dtype, out) = (in_avals[0].dtype, n.avals[0].clone());
+            Work::View(Box::new(View { op: op.clone(), dtype, out, copy: backend.kernel(spec)? }))
         } else if let Op::Call(c) = &op {
             Work::Call(c.0.clone())
         } else {
@@ -60,8 +65,8 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
         // Outputs get slots before the inputs' are given back: a step never writes a slot it reads.
         let outs: SmallVec<[u32; 1]> = n.avals.iter().map(|_| slots.take()).collect();
         for (k, r) in ins.iter().enumerate() {
-            if r.last && matches!(places.of(n.ins[k]).base, Ref::Node(..)) {
-                slots.free.push(r.slot);
+            if let (true, Ref::Node(..), Source::Slot(s)) = (r.last, places.of(n.ins[k]).base, r.from) {
+                slots.free.push(s);
             }
         }
         for (o, &slot) in outs.iter().enumerate() {
@@ -70,29 +75,25 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
             }
         }
         at.push(outs.clone());
-        steps.push(Step {
-            op,
-            ins,
-            cells: n.cells.clone(),
-            outs,
-            avals: n.avals.clone(),
-            dtype: in_avals.first().map(|a| a.dtype),
-            work,
-        });
+        steps.push(Step { work, ins, cells: n.cells.clone(), outs });
+        texts.push(StepText { op, avals: n.avals.clone() });
     }
     let outputs = (0..graph.outputs.len())
         .map(|k| (read(&at, &graph.outputs, k, end), graph.aval(graph.outputs[k]).clone()))
         .collect();
-    let nbytes =
-        graph.nbytes() + steps.len() * size_of::<Step>() + views.len() * size_of::<Layout>() + name.len();
+    let nbytes = graph.nbytes()
+        + steps.len() * (size_of::<Step>() + size_of::<StepText>())
+        + views.len() * size_of::<Layout>()
+        + name.len();
     let mut inputs = graph.inputs;
-    inputs.truncate(n_inputs - constants.len());
+    inputs.truncate(given);
     Ok(Plan {
         name: name.into(),
         inputs,
         constants,
         views,
         steps,
+        texts,
         outputs,
         slots: slots.next,
         cells: graph.cells.len() as u32,
@@ -130,6 +131,11 @@ impl Places {
         let mut numbers: HashMap<Layout, u32> = HashMap::new();
         for (i, n) in g.nodes.iter().enumerate() {
             let outs = match p.folded(g, n) {
+                // It is what it is a view of: a valid length says nothing of where elements stand.
+                Some(layout) if p.of(n.ins[0]).layout.as_ref() == Some(&layout) => {
+                    let &Place { base, view, .. } = p.of(n.ins[0]);
+                    smallvec![Place { base, layout: Some(layout), view }]
+                }
                 Some(layout) => {
                     let view = *numbers.entry(layout.clone()).or_insert_with(|| {
                         views.push(layout.clone());

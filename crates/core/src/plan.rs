@@ -2,12 +2,12 @@
 
 use crate::aval::Aval;
 use crate::backend::{Kernel, Value};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::OpText;
 use crate::layout::Layout;
 use crate::number::Number;
 use crate::op::{Callee, Op, view};
-use crate::{bail, err, runtime};
+use crate::{Dtype, bail, err, runtime};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;
@@ -22,50 +22,71 @@ pub struct Plan {
     pub(crate) name: String,
     /// Inputs that callers give; they take the first slots.
     pub(crate) inputs: Vec<Aval>,
-    /// Arrays that the plan holds itself; they take the next slots.
+    /// Arrays that the plan holds itself.
     pub(crate) constants: Vec<Value>,
     /// Layouts of views that are the same in every run; reads name them, and no step makes them.
     pub(crate) views: Vec<Layout>,
     pub(crate) steps: Vec<Step>,
+    /// What each step computes, for showing; running needs none of it.
+    pub(crate) texts: Vec<StepText>,
     pub(crate) outputs: Vec<(Read, Aval)>,
     pub(crate) slots: u32,
     pub(crate) cells: u32,
     pub(crate) nbytes: usize,
 }
 
-/// One step.
+/// One step, as small as can be: a run finds none of it in the cache nearest to the core, because the
+/// kernel before has streamed its weights through.
 #[derive(Debug)]
 pub(crate) struct Step {
-    pub op: Op,
+    pub work: Work,
     pub ins: SmallVec<[Read; 3]>,
     pub cells: SmallVec<[u32; 2]>,
     pub outs: SmallVec<[u32; 1]>,
-    pub avals: SmallVec<[Aval; 1]>,
-    /// Dtype of the first input, which layouts need.
-    pub dtype: Option<crate::Dtype>,
-    pub work: Work,
 }
 
-/// A read of a slot. The last one moves the value out, so that a buffer nobody else holds can be
+/// A step's op and the avals of its results.
+#[derive(Debug)]
+pub(crate) struct StepText {
+    pub op: Op,
+    pub avals: SmallVec<[Aval; 1]>,
+}
+
+/// A read. The last one of a slot moves the value out, so that a buffer nobody else holds can be
 /// written in place: donation follows from uniqueness, not from a separate analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
-    pub slot: u32,
+    pub from: Source,
     pub last: bool,
-    /// The view of the slot's value that is read, if not all of it.
+    /// The view of the value that is read, if not all of it.
     pub view: Option<u32>,
+}
+
+/// Where a read finds its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Slot(u32),
+    Constant(u32),
 }
 
 /// How a step is carried out.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// By arithmetic on the layout; by the copy first, where the layout does not allow it.
-    View {
-        copy: Arc<dyn Kernel>,
-    },
+    View(Box<View>),
     Kernel(Arc<dyn Kernel>),
     /// A compiled function's plan, with slots of its own.
     Call(Arc<dyn Callee>),
+}
+
+/// A view whose layout is known when the step runs: by arithmetic on the input's layout, or by the
+/// copy first, where that layout does not allow it.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub op: Op,
+    /// Dtype of the input.
+    pub dtype: Dtype,
+    pub out: Aval,
+    pub copy: Arc<dyn Kernel>,
 }
 
 impl Callee for Plan {
@@ -83,8 +104,14 @@ impl Plan {
     /// # Errors
     /// `Internal` when inputs or cells do not fit the plan.
     pub fn run(&self, inputs: impl IntoIterator<Item = Outcome>, cells: &[Number]) -> Result<Vec<Outcome>> {
+        self.start(inputs.into_iter().map(Ok), cells)
+    }
+
+    fn start(&self, inputs: impl Iterator<Item = Result<Outcome>>, cells: &[Number]) -> Result<Vec<Outcome>> {
         let mut slots: Vec<Option<Outcome>> = Vec::with_capacity(self.slots as usize);
-        slots.extend(inputs.into_iter().map(Some));
+        for i in inputs {
+            slots.push(Some(i?));
+        }
         if slots.len() != self.inputs.len() || cells.len() != self.cells as usize {
             bail!(
                 Internal,
@@ -96,11 +123,20 @@ impl Plan {
                 self.cells
             );
         }
-        slots.extend(self.constants.iter().map(|v| Some(Ok(v.clone()))));
         slots.resize_with(self.slots as usize, || None);
         let mut made = Vec::new();
-        for step in &self.steps {
-            match step.run(&mut slots, &self.views, cells, &mut made) {
+        for (i, step) in self.steps.iter().enumerate() {
+            if let Work::Call(callee) = &step.work {
+                if let Err(e) = self.call(&**callee, step, &mut slots, cells) {
+                    step.fail(&mut slots, &e);
+                }
+                continue;
+            }
+            let done = self.step(step, &mut slots, cells, &mut made);
+            if cfg!(debug_assertions) && done.is_ok() {
+                self.texts[i].check(&made)?;
+            }
+            match done {
                 Ok(()) => {
                     for (&slot, value) in step.outs.iter().zip(made.drain(..)) {
                         slots[slot as usize] = Some(Ok(value));
@@ -108,13 +144,11 @@ impl Plan {
                 }
                 Err(e) => {
                     made.clear();
-                    for &slot in &step.outs {
-                        slots[slot as usize] = Some(Err(e.clone()));
-                    }
+                    step.fail(&mut slots, &e);
                 }
             }
         }
-        self.outputs.iter().map(|(read, _)| take(&mut slots, &self.views, *read)).collect()
+        self.outputs.iter().map(|(read, _)| self.take(&mut slots, *read)).collect()
     }
 
     /// Number of steps, those of called plans not counted.
@@ -133,33 +167,35 @@ impl Plan {
     }
 }
 
-fn take(slots: &mut [Option<Outcome>], views: &[Layout], read: Read) -> Result<Outcome> {
-    let slot = &mut slots[read.slot as usize];
-    let missing = || err!(Internal, "[plan] slot {} is read before it is written", read.slot);
-    let Some(view) = read.view else {
-        let whole = if read.last { slot.take() } else { slot.clone() };
-        return whole.ok_or_else(missing);
-    };
-    let buffer = if read.last {
-        slot.take().ok_or_else(missing)?.map(|v| v.buffer)
-    } else {
-        slot.as_ref().ok_or_else(missing)?.as_ref().map(|v| v.buffer.clone()).map_err(Clone::clone)
-    };
-    Ok(buffer.map(|buffer| Value { buffer, layout: views[view as usize].clone() }))
-}
+impl Plan {
+    fn take(&self, slots: &mut [Option<Outcome>], read: Read) -> Result<Outcome> {
+        let value = match read.from {
+            Source::Constant(c) => {
+                let Value { buffer, layout } = &self.constants[c as usize];
+                let layout = read.view.map_or(layout, |v| &self.views[v as usize]);
+                return Ok(Ok(Value { buffer: buffer.clone(), layout: layout.clone() }));
+            }
+            Source::Slot(s) if read.last => slots[s as usize].take(),
+            Source::Slot(s) => slots[s as usize].clone(),
+        };
+        let value =
+            value.ok_or_else(|| err!(Internal, "[{}] {read:?} comes before it is written", self.name))?;
+        Ok(match read.view {
+            Some(v) => value.map(|value| Value { layout: self.views[v as usize].clone(), ..value }),
+            None => value,
+        })
+    }
 
-impl Step {
-    fn run(
+    fn step(
         &self,
+        step: &Step,
         slots: &mut [Option<Outcome>],
-        views: &[Layout],
         all_cells: &[Number],
         made: &mut Vec<Value>,
     ) -> Result<()> {
-        let mut ins: SmallVec<[Value; 4]> = SmallVec::new();
-        let mut failed = None;
-        for &read in &self.ins {
-            match take(slots, views, read)? {
+        let (mut ins, mut failed) = (SmallVec::new(), None);
+        for &read in &step.ins {
+            match self.take(slots, read)? {
                 Ok(v) => ins.push(v),
                 Err(e) => failed = Some(e),
             }
@@ -167,78 +203,112 @@ impl Step {
         if let Some(e) = failed {
             return Err(e);
         }
-        let cells: SmallVec<[Number; 4]> = self.cells.iter().map(|&c| all_cells[c as usize]).collect();
-        match &self.work {
-            Work::View { copy } => {
-                let dtype = self.dtype.ok_or_else(|| err!(Internal, "[{}] has no input", self.op.name()))?;
-                let out = &self.avals[0];
-                let mut layout = view::view(&self.op, &ins[0].layout, dtype, out, &cells)?;
-                let mut buffer = None;
-                if layout.is_none() {
-                    runtime::timed(|| copy.run(&mut ins, &[], made))?;
-                    let copied = made.pop().ok_or_else(|| err!(Internal, "[contiguous] made nothing"))?;
-                    layout = view::view(&self.op, &copied.layout, dtype, out, &cells)?;
-                    buffer = Some(copied.buffer);
-                }
-                let layout = layout
-                    .ok_or_else(|| err!(Internal, "[{}] no view of a contiguous copy", self.op.name()))?;
-                let buffer = buffer.unwrap_or_else(|| ins.swap_remove(0).buffer);
-                let value = Value { buffer, layout };
-                if matches!(self.op, Op::AsStrided(..)) {
-                    value.check(out.dtype)?;
-                }
-                made.push(value);
-                Ok(())
-            }
-            Work::Kernel(k) => {
-                runtime::timed(|| k.run(&mut ins, &cells, made))?;
-                if cfg!(debug_assertions) && self.op.is_compact() {
-                    let loose = |v: &&Value| v.layout.offset != 0 || !v.layout.is_contiguous();
-                    if let Some(v) = made.iter().find(loose) {
-                        bail!(Internal, "[{}] its result is not compact: {:?}", self.op.name(), v.layout);
-                    }
-                }
-                Ok(())
-            }
-            Work::Call(callee) => {
-                let plan = callee
-                    .as_any()
-                    .downcast_ref::<Plan>()
-                    .ok_or_else(|| err!(Internal, "[call] {} is not a plan", callee.name()))?;
-                let outs = plan.run(ins.into_iter().map(Ok), &cells)?;
-                for o in outs {
-                    made.push(o?);
-                }
-                Ok(())
-            }
+        let cells = step.cells(all_cells);
+        match &step.work {
+            Work::View(view) => view.run(ins, &cells, made),
+            Work::Kernel(k) => runtime::timed(|| k.run(&mut ins, &cells, made)),
+            Work::Call(callee) => bail!(Internal, "[call] {} is not a kernel", callee.name()),
+        }
+    }
+
+    /// Runs a called plan. Its values move from slots to slots: a decode step takes and gives a hundred.
+    fn call(
+        &self,
+        callee: &dyn Callee,
+        step: &Step,
+        slots: &mut [Option<Outcome>],
+        cells: &[Number],
+    ) -> Result<()> {
+        let plan = callee
+            .as_any()
+            .downcast_ref::<Plan>()
+            .ok_or_else(|| err!(Internal, "[call] {} is not a plan", callee.name()))?;
+        let made = plan.start(step.ins.iter().map(|&read| self.take(slots, read)), &step.cells(cells))?;
+        for (&slot, outcome) in step.outs.iter().zip(made) {
+            slots[slot as usize] = Some(outcome);
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    fn cells(&self, all: &[Number]) -> SmallVec<[Number; 4]> {
+        self.cells.iter().map(|&c| all[c as usize]).collect()
+    }
+
+    fn fail(&self, slots: &mut [Option<Outcome>], e: &Error) {
+        for &slot in &self.outs {
+            slots[slot as usize] = Some(Err(e.clone()));
         }
     }
 }
 
+impl View {
+    fn run(&self, mut ins: SmallVec<[Value; 4]>, cells: &[Number], made: &mut Vec<Value>) -> Result<()> {
+        let View { op, dtype, out, copy } = self;
+        let mut layout = view::view(op, &ins[0].layout, *dtype, out, cells)?;
+        let mut buffer = None;
+        if layout.is_none() {
+            runtime::timed(|| copy.run(&mut ins, &[], made))?;
+            let copied = made.pop().ok_or_else(|| err!(Internal, "[contiguous] made nothing"))?;
+            layout = view::view(op, &copied.layout, *dtype, out, cells)?;
+            buffer = Some(copied.buffer);
+        }
+        let layout = layout.ok_or_else(|| err!(Internal, "[{}] no view of a contiguous copy", op.name()))?;
+        let buffer = buffer.unwrap_or_else(|| ins.swap_remove(0).buffer);
+        let value = Value { buffer, layout };
+        if matches!(op, Op::AsStrided(..)) {
+            value.check(out.dtype)?;
+        }
+        made.push(value);
+        Ok(())
+    }
+}
+
+impl StepText {
+    /// Lowering knows the layouts of compact results before the run.
+    fn check(&self, made: &[Value]) -> Result<()> {
+        let loose = |v: &&Value| v.layout.offset != 0 || !v.layout.is_contiguous();
+        match made.iter().find(loose) {
+            Some(v) if self.op.is_compact() => {
+                bail!(Internal, "[{}] its result is not compact: {:?}", self.op.name(), v.layout)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Read {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.from {
+            Source::Slot(s) => write!(f, "%{s}")?,
+            Source::Constant(c) => write!(f, "c{c}")?,
+        }
+        f.write_str(if self.last { "!" } else { "" })
+    }
+}
+
 impl fmt::Display for Plan {
-    /// Slots are `%n`; a read with `!` is the last, so the step may write in place. A view is written
-    /// as its shape, strides and offset.
+    /// Slots are `%n`, constants `cn`; a slot's read with `!` is the last, so the step may write in
+    /// place. A view is written as its shape, strides and offset.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let args: Vec<_> = self.inputs.iter().enumerate().map(|(i, a)| format!("%{i}: {a:?}")).collect();
         writeln!(f, "plan {}({})", if self.name.is_empty() { "eval" } else { &self.name }, args.join(", "))?;
         for (i, c) in self.constants.iter().enumerate() {
-            writeln!(f, "  %{} = constant {:?}", self.inputs.len() + i, c.layout.shape)?;
+            writeln!(f, "  c{i} = constant {:?}", c.layout.shape)?;
         }
-        let read = |r: &Read| {
-            let slot = format!("%{}{}", r.slot, if r.last { "!" } else { "" });
-            match r.view {
-                None => slot,
-                Some(v) => {
-                    let Layout { shape, strides, offset } = &self.views[v as usize];
-                    format!("{slot} as {shape:?} by {strides:?} from {offset}")
-                }
+        let read = |r: &Read| match r.view {
+            None => r.to_string(),
+            Some(v) => {
+                let Layout { shape, strides, offset } = &self.views[v as usize];
+                format!("{r} as {shape:?} by {strides:?} from {offset}")
             }
         };
-        for s in &self.steps {
-            let outs: Vec<_> = s.outs.iter().zip(&s.avals).map(|(o, a)| format!("%{o}: {a:?}")).collect();
+        for (s, text) in self.steps.iter().zip(&self.texts) {
+            let outs: Vec<_> = s.outs.iter().zip(&text.avals).map(|(o, a)| format!("%{o}: {a:?}")).collect();
             let args: Vec<_> =
                 s.ins.iter().map(read).chain(s.cells.iter().map(|c| format!("s{c}"))).collect();
-            writeln!(f, "  {} = {}({})", outs.join(", "), OpText(&s.op), args.join(", "))?;
+            writeln!(f, "  {} = {}({})", outs.join(", "), OpText(&text.op), args.join(", "))?;
         }
         let outs: Vec<_> = self.outputs.iter().map(|(r, _)| read(r)).collect();
         writeln!(f, "  return {}", outs.join(", "))

@@ -569,9 +569,8 @@ impl Stream {
 impl Task {
     fn execute(self) {
         let Task { run, plan, leaves, cells, held } = self;
-        let inputs: Vec<Outcome> = leaves.iter().map(leaf).collect();
         // From here on a buffer that only this run holds is free to be written in place.
-        drop(leaves);
+        let inputs = values(leaves);
         let outcomes = match &plan {
             Ok(plan) => run_guarded(plan, inputs, &cells),
             Err(e) => Err(e.clone()),
@@ -607,6 +606,22 @@ fn finish(node: &Node, result: Result<Values>) {
     };
     let old = std::mem::replace(&mut *node.state.lock(), new);
     drop(old);
+}
+
+/// The leaves' values. Those of a node that nobody else holds move out of it.
+fn values(leaves: Vec<Array>) -> Vec<Outcome> {
+    let mut all = Vec::with_capacity(leaves.len());
+    for outs in leaves.chunk_by(|a, b| Arc::ptr_eq(&a.node, &b.node)) {
+        let node = &outs[0].node;
+        if Arc::strong_count(node) == outs.len()
+            && let State::Ready(values) = &mut *node.state.lock()
+        {
+            all.extend(std::mem::take(values).into_iter().map(Ok));
+        } else {
+            all.extend(outs.iter().map(leaf));
+        }
+    }
+    all
 }
 
 /// A leaf's value, waiting for the run that makes it.

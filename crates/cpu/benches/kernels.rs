@@ -5,9 +5,13 @@
 #![allow(clippy::print_stdout)]
 
 use half::f16;
-use isopace_core::BlockFormat;
+use isopace_core::backend::{Backend, Spec, Value};
+use isopace_core::op::{Op, Region, RegionNode, Row};
+use isopace_core::{Aval, BlockFormat, Dtype, Number};
+use isopace_cpu::CpuBackend;
 use isopace_cpu::kernels::attention::{Sdpa, sdpa};
 use isopace_cpu::kernels::gemv::*;
+use isopace_cpu::kernels::grouped::{Code, Grouped, Groups, qmatmul_grouped};
 use isopace_cpu::kernels::matmul::{Mat, matmul};
 use isopace_cpu::kernels::nn;
 use isopace_cpu::kernels::reduce::{self, Reduction};
@@ -15,6 +19,7 @@ use isopace_cpu::pool;
 use isopace_cpu::simd::convert::Load;
 use isopace_cpu::simd::math;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Seconds on the wall for several threads; the CPU time of the process for one, so that other
@@ -160,6 +165,46 @@ fn token_of(format: BlockFormat, d: usize) {
     });
 }
 
+/// The same in groups of 64 with float16 scales and biases.
+fn token_grouped(bits: usize) {
+    let shapes: Vec<(usize, usize)> = (0..30).flat_map(|_| LAYER).chain([HEAD]).collect();
+    let weights: Vec<Grouped<'static>> = shapes
+        .iter()
+        .map(|&(rows, cols)| {
+            let (n, groups) = (rows * cols * bits / 32, rows * cols / 64);
+            Grouped {
+                rows,
+                cols,
+                group: 64,
+                bits,
+                code: Code::Int,
+                words: (0..n).map(|i| (i as u32).wrapping_mul(2654435761)).collect(),
+                scales: Groups::F16(vec![f16::from_f32(0.01); groups].into()),
+                biases: Some(Groups::F16(vec![f16::from_f32(-0.1); groups].into())),
+            }
+        })
+        .collect();
+    let bytes: f64 = shapes.iter().map(|(r, c)| (r * c * bits / 8 + r * c / 16) as f64).sum();
+    let x = floats(256 * 1536, 1);
+    let mut out = vec![0f32; 256 * 1536];
+    let mut logits = vec![0f32; 49152];
+    let ops: f64 = shapes[..210].iter().map(|(r, c)| 2.0 * (r * c * 256) as f64).sum();
+    on_threads(|t| {
+        let r = time(11, || {
+            for w in &weights {
+                qmatmul_grouped(w, &x[..w.cols], 1, &mut logits[..w.rows]).unwrap();
+            }
+        });
+        line(&format!("token {bits} bits in groups of 64"), t, r, bytes, "GB/s");
+        let r = time(3, || {
+            for w in &weights[..210] {
+                qmatmul_grouped(w, &x[..256 * w.cols], 256, &mut out[..256 * w.rows]).unwrap();
+            }
+        });
+        line(&format!("prefill 256, {bits} bits in groups of 64"), t, r, ops, "GOP/s");
+    });
+}
+
 /// What the memory gives: the sum of a large array.
 fn memory() {
     let v = vec![1u64; 32 << 20];
@@ -290,6 +335,45 @@ fn rows() {
     });
 }
 
+/// tanh-GELU as the block VM runs it: x · 0.5 · (1 + tanh((x³ · 0.044715 + x) · 0.7978845608)).
+fn gelu() {
+    let f = Dtype::F32;
+    let row = |row, args: &[u32]| RegionNode::Row { row, args: args.into(), dtype: f };
+    let mut nodes = vec![RegionNode::Input { index: 0, dtype: f }];
+    nodes.extend((0..4).map(|index| RegionNode::Cell { index, dtype: f }));
+    nodes.extend([
+        row(Row::Mul, &[0, 0]),
+        row(Row::Mul, &[5, 0]),
+        row(Row::Mul, &[6, 4]),
+        row(Row::Add, &[7, 0]),
+        row(Row::Mul, &[8, 3]),
+        row(Row::Tanh, &[9]),
+        row(Row::Add, &[10, 2]),
+        row(Row::Mul, &[0, 1]),
+        row(Row::Mul, &[12, 11]),
+    ]);
+    let op = Op::Fused(Arc::new(Region { nodes, outputs: [13].as_slice().into() }));
+    let cells = [0.5, 1.0, 0.7978845608, 0.044715].map(Number::Float);
+    for n in [576, 1 << 16, 1 << 20, 1 << 24] {
+        let aval = Aval::new([n], f);
+        let x = Value::contiguous(CpuBackend.upload(bytemuck::cast_slice(&floats(n, 1))).unwrap(), &aval);
+        let spec = Spec { op: &op, ins: std::slice::from_ref(&aval), outs: std::slice::from_ref(&aval) };
+        let k = CpuBackend.kernel(spec).unwrap();
+        let times = (10_000_000 / n).max(1);
+        on_threads(|t| {
+            let mut made = Vec::new();
+            let r = time(9, || {
+                for _ in 0..times {
+                    k.run(&mut [x.clone()], &cells, &mut made).unwrap();
+                    made.clear();
+                }
+            });
+            let one = |s: f64| s / times as f64;
+            line(&format!("gelu of {n}"), t, (one(r.0), one(r.1)), n as f64, "G/s");
+        });
+    }
+}
+
 /// What waking and joining the pool costs.
 fn empty_jobs() {
     on_threads(|t| {
@@ -311,8 +395,16 @@ fn main() {
     if on("attention") {
         attention();
     }
+    for bits in [2, 3, 4, 5, 6, 8] {
+        if on(&format!("grouped {bits}")) {
+            token_grouped(bits);
+        }
+    }
     if on("rows") {
         rows();
+    }
+    if on("gelu") {
+        gelu();
     }
     if on("pool") {
         empty_jobs();

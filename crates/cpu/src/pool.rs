@@ -357,6 +357,87 @@ mod tests {
         set_threads(0);
     }
 
+    /// Names what a process started by [`alone`] is to do.
+    const PART: &str = "ISOPACE_TEST_PART";
+
+    /// Starts the test `name` of this binary in a process of its own, where [`PART`] is set.
+    fn alone(name: &str) -> std::process::Child {
+        let mut c = std::process::Command::new(std::env::current_exe().unwrap());
+        c.args(["--exact", &format!("pool::tests::{name}"), "--test-threads", "1", "--quiet"]);
+        c.stdout(std::process::Stdio::null());
+        c.env(PART, name).env_remove("ISOPACE_THREADS").spawn().unwrap()
+    }
+
+    fn is_alone(name: &str) -> bool {
+        std::env::var(PART).is_ok_and(|v| v == name)
+    }
+
+    /// Runs jobs of many sizes and checks every one.
+    fn jobs(count: usize) {
+        for n in (0..count).map(|i| i % 70) {
+            let total = AtomicUsize::new(0);
+            parallel_for(n, |i| {
+                total.fetch_add(i + 1, Relaxed);
+            });
+            assert_eq!(total.load(Relaxed), n * (n + 1) / 2);
+        }
+    }
+
+    /// An idle pool uses less than 0.5% of one CPU, once its workers have parked.
+    #[test]
+    fn idle() {
+        if !is_alone("idle") {
+            assert!(alone("idle").wait().unwrap().success());
+            return;
+        }
+        let used = || {
+            let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: the call writes one timespec, and `t` is one.
+            assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut t) }, 0);
+            Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+        };
+        set_threads(4);
+        jobs(1000);
+        let start = used();
+        thread::sleep(Duration::from_secs(1));
+        let spent = used() - start;
+        assert!(spent < Duration::from_millis(5), "{spent:?} of CPU time in an idle second");
+    }
+
+    /// A process that may use one CPU has a pool of one thread, and more threads than CPUs work too.
+    #[test]
+    fn one_cpu() {
+        if !is_alone("one_cpu") {
+            assert!(alone("one_cpu").wait().unwrap().success());
+            return;
+        }
+        // SAFETY: a CPU set is plain bits, for which zeros are a value; the calls read and write this one.
+        unsafe {
+            let mut all: libc::cpu_set_t = std::mem::zeroed();
+            assert_eq!(libc::sched_getaffinity(0, size_of_val(&all), &mut all), 0);
+            let first = (0..libc::CPU_SETSIZE as usize).find(|&c| libc::CPU_ISSET(c, &all)).unwrap();
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(first, &mut one);
+            assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &one), 0);
+        }
+        assert_eq!(threads(), 1);
+        jobs(200);
+        set_threads(3);
+        jobs(200);
+    }
+
+    /// Two processes whose pools want every CPU both finish.
+    #[test]
+    fn two_processes() {
+        if !is_alone("two_processes") {
+            let both = [alone("two_processes"), alone("two_processes")];
+            assert!(both.into_iter().all(|mut c| c.wait().unwrap().success()));
+            return;
+        }
+        set_threads(thread::available_parallelism().map_or(2, |n| n.get()).max(2));
+        jobs(3000);
+    }
+
     /// Workers that parked wake again, many times over.
     #[test]
     fn parked_workers_wake() {

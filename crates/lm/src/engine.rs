@@ -161,7 +161,7 @@ impl Engine {
     /// # Errors
     /// `OutOfMemory`.
     pub fn session(&self) -> Result<Session<'_>> {
-        Ok(Session { engine: self, cache: self.cache(0)?, history: Vec::new() })
+        Ok(Session { engine: self, cache: self.cache(0)?, history: Vec::new(), logits: Vec::new() })
     }
 
     fn cache(&self, room: usize) -> Result<KvCache> {
@@ -196,6 +196,8 @@ pub struct Session<'a> {
     engine: &'a Engine,
     cache: KvCache,
     history: Vec<u32>,
+    /// The last logits; kept, so that a token allocates none.
+    logits: Vec<f32>,
 }
 
 impl Session<'_> {
@@ -213,7 +215,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// `Argument` for no tokens, an unknown one, or more than the context holds.
-    pub fn feed(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
+    pub fn feed(&mut self, tokens: &[u32]) -> Result<&[f32]> {
         let vocab = self.engine.model.vocab();
         if tokens.is_empty() {
             bail!(Argument, "[prompt] the prompt is empty; at least one token is needed");
@@ -234,7 +236,9 @@ impl Session<'_> {
             self.history.extend_from_slice(chunk);
             logits = Some(out);
         }
-        logits.ok_or_else(|| err!(Internal, "[generate] no chunk was run"))?.to_vec()
+        let logits = logits.ok_or_else(|| err!(Internal, "[generate] no chunk was run"))?;
+        logits.read_into(&mut self.logits)?;
+        Ok(&self.logits)
     }
 
     /// Answers the prompt, which follows what the cache already holds. `on_text` gets the text as it
@@ -261,7 +265,6 @@ impl Session<'_> {
         runtime::time_kernels(true);
         let start = Instant::now();
         self.cache.reserve(prompt.len())?;
-        let mut logits = Vec::new();
         // Between chunks the caller may end it; an empty prompt is refused by `feed`.
         for chunk in if prompt.is_empty() { vec![prompt] } else { prompt.chunks(CHUNK).collect() } {
             if on_text("").is_break() {
@@ -269,7 +272,7 @@ impl Session<'_> {
                 let finish_reason = FinishReason::Interrupted;
                 return Ok(Generated { ids, text: text.all, finish_reason, timings });
             }
-            logits = self.feed(chunk)?;
+            self.feed(chunk)?;
         }
         let prefilled = start.elapsed().as_secs_f64();
         timings.prefill_tok_s = prompt.len() as f64 / prefilled.max(1e-9);
@@ -277,7 +280,7 @@ impl Session<'_> {
         let mut decode_start = Instant::now();
         loop {
             let (t0, k0) = (Instant::now(), runtime::kernel_ns());
-            let id = sampler.sample(&mut logits, &self.history)?;
+            let id = sampler.sample(&mut self.logits, &self.history)?;
             if ids.is_empty() {
                 timings.ttft_ms = start.elapsed().as_secs_f64() * 1e3;
                 decode_start = Instant::now();
@@ -302,7 +305,7 @@ impl Session<'_> {
             if ids.len() >= options.max_tokens || self.cache.offset >= self.engine.model.kv_shape().max {
                 break;
             }
-            logits = self.feed(&[id])?;
+            self.feed(&[id])?;
             let kernels = runtime::kernel_ns() - k0;
             host_us.push((t0.elapsed().as_nanos() as f64 - kernels as f64) / 1e3);
         }

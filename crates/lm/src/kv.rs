@@ -69,18 +69,25 @@ impl KvCache {
             return Ok(());
         }
         let capacity = need.next_power_of_two().min(self.max);
+        // The buffers grown out of have no use again: they go back to the system one by one.
+        let limit = runtime::set_memory(MemorySetting::CacheLimit(0))?;
+        let grown = self.grow(capacity);
+        runtime::set_memory(MemorySetting::CacheLimit(limit))?;
+        grown
+    }
+
+    fn grow(&mut self, capacity: usize) -> Result<()> {
         for layer in &mut self.layers {
             for a in [&mut layer.keys, &mut layer.values] {
                 let mut more = a.shape().clone();
-                more.as_mut()[2] = capacity - self.capacity;
+                // An attempt that ran out of memory has grown some already.
+                more.as_mut()[2] = capacity - a.shape()[2];
                 let grown = concatenate(&[a.clone(), zeros(more, a.dtype())?], 2)?;
                 grown.eval()?;
                 *a = grown;
             }
         }
         self.capacity = capacity;
-        // The buffers grown out of have no use again: give them back, so that what stays is the cache.
-        runtime::set_memory(MemorySetting::ClearCache)?;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::device::StreamArg;
 use crate::dtype::{self, DtypeArg, PyDtype};
 use crate::errors::{OrRaise, type_error, value_error};
 use crate::functions as f;
-use crate::raw::GilCell;
+use crate::raw::{self, GilCell};
 use crate::{buffer, eval, index, overlay, print};
 use isopace_core::api::{self, Operand};
 use isopace_core::op::Row;
@@ -106,56 +106,92 @@ impl PyArray {
     }
 
     /// Extents, outermost first.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).shape
+    /// (2, 2)
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.array(py).shape().iter())
     }
     /// Element type.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).dtype
+    /// mlx.core.int32
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyDtype>> {
         dtype::object(py, self.array(py).dtype())
     }
     /// Number of axes.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).ndim
+    /// 2
     #[getter]
     fn ndim(&self, py: Python<'_>) -> usize {
         self.array(py).ndim()
     }
     /// Number of elements.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).size
+    /// 4
     #[getter]
     fn size(&self, py: Python<'_>) -> usize {
         self.array(py).size()
     }
     /// Bytes of the elements.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).nbytes
+    /// 16
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> usize {
         self.array(py).nbytes()
     }
     /// Bytes of one element.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).itemsize
+    /// 4
     #[getter]
     fn itemsize(&self, py: Python<'_>) -> usize {
         self.array(py).dtype().size()
     }
     /// The array with all axes reversed.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).T
+    /// array([[1, 3],
+    ///        [2, 4]], dtype=int32)
     #[getter(T)]
     fn t(&self, py: Python<'_>) -> Result1 {
         wrap(self.array(py).t())
     }
     /// The array with its last two axes swapped.
+    ///
+    /// >>> mx.ones((2, 3, 4)).mT.shape
+    /// (2, 4, 3)
     #[getter(mT)]
     fn mt(&self, py: Python<'_>) -> Result1 {
         wrap(self.array(py).matrix_transpose())
     }
     /// Real part.
+    ///
+    /// >>> mx.array([1 + 2j]).real
+    /// array([1], dtype=float32)
     #[getter]
     fn real(&self, py: Python<'_>) -> Result1 {
         wrap(self.array(py).real())
     }
     /// Imaginary part.
+    ///
+    /// >>> mx.array([1 + 2j]).imag
+    /// array([2], dtype=float32)
     #[getter]
     fn imag(&self, py: Python<'_>) -> Result1 {
         wrap(self.array(py).imag())
     }
     /// Indexed updates that count repeated indices: `x.at[i].add(v)`.
+    ///
+    /// Gives a new array. Methods: add, subtract, multiply, divide, maximum, minimum.
+    ///
+    /// >>> mx.zeros((3,)).at[mx.array([0, 0, 2])].add(1)
+    /// array([2, 0, 1], dtype=float32)
     #[getter]
     fn at(slf: Py<Self>) -> index::ArrayAt {
         index::ArrayAt::new(slf)
@@ -198,7 +234,7 @@ impl PyArray {
     }
     fn __itruediv__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
         let d = slf.get().array(slf.py()).dtype();
-        if !d.is_inexact() {
+        if !d.is_inexact() && !other.is_none() {
             return Err(value_error(format!(
                 "[divide] {d} cannot be divided in place; accepted: floating dtypes"
             )));
@@ -352,7 +388,7 @@ impl PyArray {
     }
     fn __index__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let a = self.array(py);
-        if !a.dtype().is_int() || a.ndim() != 0 {
+        if !a.dtype().is_int() || a.ndim() != 0 || raw::unpacking() {
             return Err(type_error(format!(
                 "only 0-d integer arrays can be an index; this one is {} of shape {:?}",
                 a.dtype(),
@@ -477,27 +513,53 @@ impl PyArray {
     }
 
     /// The one element as a Python number.
+    ///
+    /// Raises ValueError unless there is exactly one; waits for the computation, and raises what it ran into.
+    ///
+    /// >>> mx.array([[5]]).item()
+    /// 5
     #[pyo3(name = "item")]
     fn py_item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         print::item(py, &self.array(py))
     }
     /// The elements as nested lists; a number for a 0-d array.
+    ///
+    /// Waits for the computation, and raises what it ran into.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).tolist()
+    /// [[1, 2], [3, 4]]
     fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         print::tolist(py, &self.array(py))
     }
     /// The array converted to a dtype.
+    ///
+    /// Raises TypeError unless the dtype is an mx.Dtype.
+    ///
+    /// >>> mx.array([1.7]).astype(mx.int32)
+    /// array([1], dtype=int32)
     #[pyo3(signature = (dtype, stream = None))]
     fn astype(&self, py: Python<'_>, dtype: DtypeArg, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).astype(dtype.0))
     }
     /// The same bytes under another dtype.
+    ///
+    /// The last extent changes with the size of the dtype. Raises ValueError where it does not divide.
+    ///
+    /// >>> mx.array([1.0]).view(mx.int32)
+    /// array([1065353216], dtype=int32)
     #[pyo3(signature = (dtype, *, stream = None))]
     fn view(&self, py: Python<'_>, dtype: DtypeArg, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).view(dtype.0))
     }
     /// The same elements under another shape; one extent may be -1.
+    ///
+    /// Raises ValueError for another number of elements, TypeError without a shape.
+    ///
+    /// >>> mx.arange(4).reshape(2, -1)
+    /// array([[0, 1],
+    ///        [2, 3]], dtype=int32)
     #[pyo3(signature = (*shape, stream = None))]
     fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyTuple>, stream: Stream) -> Result1 {
         let _ = stream;
@@ -508,6 +570,11 @@ impl PyArray {
         wrap(self.array(py).reshape(&dims))
     }
     /// Axes in another order; reversed when none is given.
+    ///
+    /// Raises ValueError unless every axis is named once.
+    ///
+    /// >>> mx.ones((2, 3, 4)).transpose(1, 0, 2).shape
+    /// (3, 2, 4)
     #[pyo3(signature = (*axes, stream = None))]
     fn transpose(&self, py: Python<'_>, axes: &Bound<'_, PyTuple>, stream: Stream) -> Result1 {
         let _ = stream;
@@ -517,30 +584,49 @@ impl PyArray {
         wrap(self.array(py).transpose(&f::spread(axes)?))
     }
     /// Axes from `start_axis` to `end_axis` joined into one.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).flatten()
+    /// array([1, 2, 3, 4], dtype=int32)
     #[pyo3(signature = (start_axis = Int(0), end_axis = Int(-1), *, stream = None))]
     fn flatten(&self, py: Python<'_>, start_axis: Int, end_axis: Int, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).flatten(start_axis.0, end_axis.0))
     }
     /// Axes of extent 1 dropped.
+    ///
+    /// Raises ValueError for another extent.
+    ///
+    /// >>> mx.ones((1, 2)).squeeze().shape
+    /// (2,)
     #[pyo3(signature = (axis = None, *, stream = None))]
     fn squeeze(&self, py: Python<'_>, axis: Option<Axes>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).squeeze(axes!(axis)))
     }
     /// Two axes exchanged.
+    ///
+    /// >>> mx.ones((2, 3)).swapaxes(0, 1).shape
+    /// (3, 2)
     #[pyo3(signature = (axis1, axis2, *, stream = None))]
     fn swapaxes(&self, py: Python<'_>, axis1: Int, axis2: Int, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).swapaxes(axis1.0, axis2.0))
     }
     /// One axis moved to another place.
+    ///
+    /// >>> mx.ones((2, 3, 4)).moveaxis(0, -1).shape
+    /// (3, 4, 2)
     #[pyo3(signature = (source, destination, *, stream = None))]
     fn moveaxis(&self, py: Python<'_>, source: Int, destination: Int, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).moveaxis(source.0, destination.0))
     }
     /// Parts along an axis: a number of equal ones, or cut at indices.
+    ///
+    /// Raises ValueError when equal parts do not come out even.
+    ///
+    /// >>> mx.arange(4).split(2)
+    /// [array([0, 1], dtype=int32), array([2, 3], dtype=int32)]
     #[pyo3(signature = (indices_or_sections, axis = Int(0), *, stream = None))]
     fn split(
         &self,
@@ -553,24 +639,38 @@ impl PyArray {
         f::split_parts(&self.array(py), indices_or_sections, axis.0)
     }
     /// A diagonal, or a matrix with this vector on its diagonal.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).diag()
+    /// array([1, 4], dtype=int32)
     #[pyo3(signature = (k = Int(0), *, stream = None))]
     fn diag(&self, py: Python<'_>, k: Int, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).diag(k.0))
     }
     /// The diagonal of two axes, as the last axis.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).diagonal()
+    /// array([1, 4], dtype=int32)
     #[pyo3(signature = (offset = Int(0), axis1 = Int(0), axis2 = Int(1), stream = None))]
     fn diagonal(&self, py: Python<'_>, offset: Int, axis1: Int, axis2: Int, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).diagonal(offset.0, axis1.0, axis2.0))
     }
     /// Rounds to a number of decimals, halves to even.
+    ///
+    /// >>> mx.array([1.25]).round(1)
+    /// array([1.2], dtype=float32)
     #[pyo3(signature = (decimals = Int(0), *, stream = None))]
     fn round(&self, py: Python<'_>, decimals: Int, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).round_to(decimals.0))
     }
     /// Variance over axes.
+    ///
+    /// Divides by n - ddof. Axes as in sum.
+    ///
+    /// >>> mx.array([1.0, 4.0]).var()
+    /// array(2.25, dtype=float32)
     #[pyo3(signature = (axis = None, keepdims = false, ddof = Int(0), *, correction = None, stream = None))]
     fn var(
         &self,
@@ -585,6 +685,11 @@ impl PyArray {
         wrap(self.array(py).var(axes!(axis), keepdims, correction.unwrap_or(ddof).0))
     }
     /// Standard deviation over axes.
+    ///
+    /// Divides by n - ddof. Axes as in sum.
+    ///
+    /// >>> mx.array([1.0, 4.0]).std()
+    /// array(1.5, dtype=float32)
     #[pyo3(signature = (axis = None, keepdims = false, ddof = Int(0), *, correction = None, stream = None))]
     fn std(
         &self,
@@ -599,132 +704,217 @@ impl PyArray {
         wrap(self.array(py).std(axes!(axis), keepdims, correction.unwrap_or(ddof).0))
     }
     /// Absolute value.
+    ///
+    /// >>> mx.array([-1]).abs()
+    /// array([1], dtype=int32)
     #[pyo3(signature = (*, stream = None))]
     fn abs(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).abs())
     }
     /// Cosine of radians.
+    ///
+    /// >>> mx.array([0.0]).cos()
+    /// array([1], dtype=float32)
     #[pyo3(signature = (*, stream = None))]
     fn cos(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).cos())
     }
     /// Exponential.
+    ///
+    /// >>> mx.array([0.0]).exp()
+    /// array([1], dtype=float32)
     #[pyo3(signature = (*, stream = None))]
     fn exp(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).exp())
     }
     /// Natural logarithm.
+    ///
+    /// >>> mx.array([1.0]).log()
+    /// array([0], dtype=float32)
     #[pyo3(signature = (*, stream = None))]
     fn log(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).log())
     }
     /// Logarithm to base 10.
+    ///
+    /// >>> mx.array([100.0]).log10()
+    /// array([2], dtype=float32)
     #[pyo3(signature = (*, stream = None))]
     fn log10(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).log10())
     }
     /// log(1 + x), exact near 0.
+    ///
+    /// >>> mx.array([0.0]).log1p()
+    /// array([0], dtype=float32)
     #[pyo3(signature = (*, stream = None))]
     fn log1p(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).log1p())
     }
     /// Logarithm to base 2.
+    ///
+    /// >>> mx.array([8.0]).log2()
+    /// array([3], dtype=float32)
     #[pyo3(signature = (*, stream = None))]
     fn log2(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).log2())
     }
     /// 1 over x.
+    ///
+    /// >>> mx.array([1.0, 4.0]).reciprocal()
+    /// array([1, 0.25], dtype=float32)
     #[pyo3(signature = (*, stream = None))]
     fn reciprocal(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).reciprocal())
     }
     /// 1 over the square root.
+    ///
+    /// >>> mx.array([1.0, 4.0]).rsqrt()
+    /// array([1, 0.5], dtype=float32)
     #[pyo3(signature = (*, stream = None))]
     fn rsqrt(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).rsqrt())
     }
     /// Sine of radians.
+    ///
+    /// >>> mx.array([0.0]).sin()
+    /// array([0], dtype=float32)
     #[pyo3(signature = (*, stream = None))]
     fn sin(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).sin())
     }
     /// Square root.
+    ///
+    /// >>> mx.array([1.0, 4.0]).sqrt()
+    /// array([1, 2], dtype=float32)
     #[pyo3(signature = (*, stream = None))]
     fn sqrt(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).sqrt())
     }
     /// x times x.
+    ///
+    /// >>> mx.array([1.0, 4.0]).square()
+    /// array([1, 16], dtype=float32)
     #[pyo3(signature = (*, stream = None))]
     fn square(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).square())
     }
     /// Complex conjugate.
+    ///
+    /// >>> mx.array([1 + 2j]).conj()
+    /// array([1-2j], dtype=complex64)
     #[pyo3(signature = (*, stream = None))]
     fn conj(&self, py: Python<'_>, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).conjugate())
     }
     /// Sum over axes.
+    ///
+    /// The axes are dropped, or kept with ``keepdims``; all without ``axis``. Raises IndexError for an axis out of range,
+    /// ValueError for one given twice. Small integers widen to 32 bits.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).sum(axis=0)
+    /// array([4, 6], dtype=int32)
     #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
     fn sum(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).sum(axes!(axis), keepdims))
     }
     /// Product over axes.
+    ///
+    /// Axes and dtype as in sum.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).prod()
+    /// array(24, dtype=int32)
     #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
     fn prod(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).prod(axes!(axis), keepdims))
     }
     /// Smallest element over axes; NaN wins.
+    ///
+    /// Axes as in sum. Raises ValueError over no elements.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).min(axis=1)
+    /// array([1, 3], dtype=int32)
     #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
     fn min(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).min(axes!(axis), keepdims))
     }
     /// Largest element over axes; NaN wins.
+    ///
+    /// Axes as in sum. Raises ValueError over no elements.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).max(axis=1, keepdims=True)
+    /// array([[2],
+    ///        [4]], dtype=int32)
     #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
     fn max(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).max(axes!(axis), keepdims))
     }
     /// True where an element over axes is not zero.
+    ///
+    /// Axes as in sum.
+    ///
+    /// >>> mx.array([0, 2]).any()
+    /// array(True, dtype=bool)
     #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
     fn any(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).any(axes!(axis), keepdims))
     }
     /// True where no element over axes is zero.
+    ///
+    /// Axes as in sum.
+    ///
+    /// >>> mx.array([0, 2]).all()
+    /// array(False, dtype=bool)
     #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
     fn all(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).all(axes!(axis), keepdims))
     }
     /// Mean over axes.
+    ///
+    /// Axes as in sum. Integers give float32.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).mean(axis=0)
+    /// array([2, 3], dtype=float32)
     #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
     fn mean(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).mean(axes!(axis), keepdims))
     }
     /// log(sum(exp(x))) over axes without overflow.
+    ///
+    /// Axes as in sum.
+    ///
+    /// >>> mx.array([0.0, 0.0]).logsumexp()
+    /// array(0.693147, dtype=float32)
     #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
     fn logsumexp(&self, py: Python<'_>, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).logsumexp(axes!(axis), keepdims))
     }
     /// Running sum along an axis; flattened without one.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).cumsum(axis=1)
+    /// array([[1, 3],
+    ///        [3, 7]], dtype=int32)
     #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
     fn cumsum(
         &self,
@@ -738,6 +928,9 @@ impl PyArray {
         wrap(self.array(py).cumsum(axis.map(|a| a.0), reverse, inclusive))
     }
     /// Running product along an axis; flattened without one.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).cumprod()
+    /// array([1, 2, 6, 24], dtype=int32)
     #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
     fn cumprod(
         &self,
@@ -751,6 +944,9 @@ impl PyArray {
         wrap(self.array(py).cumprod(axis.map(|a| a.0), reverse, inclusive))
     }
     /// Running maximum along an axis; flattened without one.
+    ///
+    /// >>> mx.array([1, 3, 2]).cummax()
+    /// array([1, 3, 3], dtype=int32)
     #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
     fn cummax(
         &self,
@@ -764,6 +960,9 @@ impl PyArray {
         wrap(self.array(py).cummax(axis.map(|a| a.0), reverse, inclusive))
     }
     /// Running minimum along an axis; flattened without one.
+    ///
+    /// >>> mx.array([3, 1, 2]).cummin()
+    /// array([3, 1, 1], dtype=int32)
     #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
     fn cummin(
         &self,
@@ -777,6 +976,9 @@ impl PyArray {
         wrap(self.array(py).cummin(axis.map(|a| a.0), reverse, inclusive))
     }
     /// Running log(sum(exp(x))) along an axis; flattened without one.
+    ///
+    /// >>> mx.array([0.0, 0.0]).logcumsumexp()
+    /// array([0, 0.693147], dtype=float32)
     #[pyo3(signature = (axis = None, *, reverse = false, inclusive = true, stream = None))]
     fn logcumsumexp(
         &self,
@@ -790,12 +992,22 @@ impl PyArray {
         wrap(self.array(py).logcumsumexp(axis.map(|a| a.0), reverse, inclusive))
     }
     /// Index of the largest element along an axis, the first of equals; of all without an axis.
+    ///
+    /// Dtype: uint32. Raises ValueError over no elements.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).argmax(axis=1)
+    /// array([1, 1], dtype=uint32)
     #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
     fn argmax(&self, py: Python<'_>, axis: Option<Int>, keepdims: bool, stream: Stream) -> Result1 {
         let _ = stream;
         wrap(self.array(py).argmax(axis.map(|a| a.0), keepdims))
     }
     /// Index of the smallest element along an axis, the first of equals; of all without an axis.
+    ///
+    /// Dtype: uint32. Raises ValueError over no elements.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).argmin()
+    /// array(0, dtype=uint32)
     #[pyo3(signature = (axis = None, keepdims = false, *, stream = None))]
     fn argmin(&self, py: Python<'_>, axis: Option<Int>, keepdims: bool, stream: Stream) -> Result1 {
         let _ = stream;
@@ -809,7 +1021,7 @@ fn matrix(obj: &Bound<'_, PyAny>) -> PyResult<Array> {
         return Ok(a.get().array(obj.py()));
     }
     if convert::scalar(obj)?.is_some() {
-        return Err(value_error("[matmul] a number has no axes; use *"));
+        return Err(type_error("[matmul] a number has no axes; use *"));
     }
     match convert::foreign_array(obj, None)? {
         Some(a) => Ok(a),

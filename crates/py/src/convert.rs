@@ -217,7 +217,7 @@ pub(crate) fn ints(obj: &Bound<'_, PyAny>) -> PyResult<Dims<i64>> {
     if let Ok(t) = obj.cast::<PyList>() {
         return t.iter().map(|x| int(&x)).collect();
     }
-    if obj.is_instance_of::<PyString>() || obj.cast::<PyArray>().is_ok() {
+    if obj.is_instance_of::<PyString>() {
         return Err(type_error(format!("expected ints, got {}", obj.get_type())));
     }
     if obj.is_instance_of::<PyInt>() || obj.hasattr("__index__")? {
@@ -446,6 +446,7 @@ fn encode_one(l: &Leaf, dtype: Dtype, out: &mut Vec<u8>) -> PyResult<()> {
                 )));
             }
             Leaf::Float(f) if dtype == Dtype::Bool => (f != 0.0) as i128,
+            Leaf::Float(f) if f.is_nan() && dtype.size() >= 4 => lo,
             Leaf::Float(f) => f as i128,
             Leaf::Complex(c) if dtype == Dtype::Bool => (c.re != 0.0 || c.im != 0.0) as i128,
             Leaf::Complex(c) => c.re as i128,

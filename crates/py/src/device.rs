@@ -1,4 +1,7 @@
 //! Devices and streams: one CPU device; streams order nothing that the runtime does not order anyway.
+//!
+//! Under `ISOPACE_METAL_DIALECT=1` that device also answers to the name gpu, and is the default one, so that
+//! programs take their custom kernels. Nothing else changes: both names are one device.
 
 use crate::errors::{type_error, value_error};
 use pyo3::exceptions::PyIndexError;
@@ -125,13 +128,28 @@ impl ThreadLocalStream {
     }
 }
 
-const CPU: Device = Device { kind: DeviceType::cpu, index: 0 };
+/// True where `ISOPACE_METAL_DIALECT=1` asks programs to take their Metal kernels.
+#[pyfunction]
+#[pyo3(name = "_metal_dialect")]
+fn dialect() -> bool {
+    std::env::var_os("ISOPACE_METAL_DIALECT").is_some_and(|v| v == "1")
+}
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
-static DEFAULT: PyOnceLock<crate::raw::GilCell<Stream>> = PyOnceLock::new();
+/// The stream that was chosen, by itself or as a device's first.
+static CHOSEN: PyOnceLock<crate::raw::GilCell<Option<Stream>>> = PyOnceLock::new();
 
-fn default_cell(py: Python<'_>) -> &'static crate::raw::GilCell<Stream> {
-    DEFAULT.get_or_init(py, || crate::raw::GilCell::new(Stream { device: CPU, index: 0 }))
+fn chosen(py: Python<'_>) -> &'static crate::raw::GilCell<Option<Stream>> {
+    CHOSEN.get_or_init(py, || crate::raw::GilCell::new(None))
+}
+
+fn first_stream(device: Device) -> Stream {
+    Stream { device, index: 0 }
+}
+
+fn current_stream(py: Python<'_>) -> Stream {
+    let kind = if dialect() { DeviceType::gpu } else { DeviceType::cpu };
+    chosen(py).get(py).unwrap_or(first_stream(Device { kind, index: 0 }))
 }
 
 fn no_gpu() -> PyErr {
@@ -151,7 +169,7 @@ fn device(obj: &Bound<'_, PyAny>) -> PyResult<Device> {
 
 fn usable(d: Device) -> PyResult<Device> {
     match d {
-        Device { kind: DeviceType::gpu, .. } => Err(no_gpu()),
+        Device { kind: DeviceType::gpu, .. } if !dialect() => Err(no_gpu()),
         Device { index: 0, .. } => Ok(d),
         d => Err(PyIndexError::new_err(format!("[device] {} is not there; accepted: index 0", d.__repr__()))),
     }
@@ -172,66 +190,113 @@ impl<'a, 'py> FromPyObject<'a, 'py> for StreamArg {
         let d = device(&obj).map_err(|_| {
             type_error(format!("stream: expected a Stream or Device, got {}", obj.get_type()))
         })?;
-        Ok(StreamArg(Stream { device: usable(d)?, index: 0 }))
+        Ok(StreamArg(first_stream(usable(d)?)))
     }
 }
 
+/// The device on which arrays are computed unless another is named.
+///
+/// >>> mx.default_device()
+/// Device(cpu, 0)
 #[pyfunction]
-fn default_device() -> Device {
-    CPU
+fn default_device(py: Python<'_>) -> Device {
+    current_stream(py).device
 }
 
+/// Makes a device the default one.
+///
+/// Raises ValueError for a gpu, IndexError for another index, TypeError for what is no device.
+///
+/// >>> mx.set_default_device(mx.cpu)
 #[pyfunction]
-fn set_default_device(device: &Bound<'_, PyAny>) -> PyResult<()> {
-    usable(self::device(device)?).map(|_| ())
+fn set_default_device(py: Python<'_>, device: &Bound<'_, PyAny>) -> PyResult<()> {
+    let device = usable(self::device(device)?)?;
+    if current_stream(py).device != device {
+        chosen(py).replace(py, Some(first_stream(device)));
+    }
+    Ok(())
 }
 
+/// The stream that a device's work is put on unless another is named.
+///
+/// Raises as set_default_device does.
+///
+/// >>> mx.default_stream(mx.cpu).device
+/// Device(cpu, 0)
 #[pyfunction]
 fn default_stream(py: Python<'_>, device: &Bound<'_, PyAny>) -> PyResult<Stream> {
-    usable(self::device(device)?)?;
-    Ok(default_cell(py).get(py))
+    let device = usable(self::device(device)?)?;
+    let current = current_stream(py);
+    Ok(if current.device == device { current } else { first_stream(device) })
 }
 
+/// Makes a stream, and its device, the default one.
+///
+/// >>> mx.set_default_stream(mx.default_stream(mx.cpu))
 #[pyfunction]
 fn set_default_stream(py: Python<'_>, stream: &Bound<'_, Stream>) {
-    default_cell(py).replace(py, *stream.get());
+    chosen(py).replace(py, Some(*stream.get()));
 }
 
+/// A new stream of a device.
+///
+/// Raises as set_default_device does.
+///
+/// >>> mx.new_stream(mx.cpu).device
+/// Device(cpu, 0)
 #[pyfunction]
 fn new_stream(device: &Bound<'_, PyAny>) -> PyResult<Stream> {
     let device = usable(self::device(device)?)?;
     Ok(Stream { device, index: NEXT.fetch_add(1, Ordering::Relaxed) })
 }
 
+/// A new stream of a device; any thread may use it.
+///
+/// >>> mx.new_thread_local_stream(mx.cpu)
+/// ThreadLocalStream(Device(cpu, 0))
 #[pyfunction]
 fn new_thread_local_stream(device: &Bound<'_, PyAny>) -> PyResult<ThreadLocalStream> {
     new_stream(device).map(ThreadLocalStream)
 }
 
+/// A new stream of a device; any thread may use it.
+///
+/// >>> mx.new_thread_unsafe_stream(mx.cpu).device
+/// Device(cpu, 0)
 #[pyfunction]
 fn new_thread_unsafe_stream(device: &Bound<'_, PyAny>) -> PyResult<Stream> {
     new_stream(device)
 }
 
 /// Nothing to clear: streams hold nothing.
+///
+/// >>> mx.clear_streams()
 #[pyfunction]
 fn clear_streams() {}
 
+/// True when the device is there.
+///
+/// >>> mx.is_available(mx.cpu)
+/// True
 #[pyfunction]
 fn is_available(device: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(usable(self::device(device)?).is_ok())
 }
 
+/// How many devices of a kind there are.
+///
+/// >>> mx.device_count(mx.cpu)
+/// 1
 #[pyfunction]
 fn device_count(device_type: &Bound<'_, DeviceType>) -> usize {
-    (*device_type.get() == DeviceType::cpu) as usize
+    (*device_type.get() == DeviceType::cpu || dialect()) as usize
 }
 
 /// `with mx.stream(s)`.
 #[pyclass(module = "isopace.core", frozen)]
 pub(crate) struct StreamContext {
     stream: Stream,
-    before: crate::raw::GilCell<Vec<Stream>>,
+    before: crate::raw::GilCell<Vec<Option<Stream>>>,
 }
 
 #[pymethods]
@@ -242,19 +307,24 @@ impl StreamContext {
     }
     fn __enter__(&self, py: Python<'_>) {
         let mut before = self.before.get(py);
-        before.push(default_cell(py).replace(py, self.stream));
+        before.push(chosen(py).replace(py, Some(self.stream)));
         self.before.replace(py, before);
     }
     #[pyo3(signature = (*_args))]
     fn __exit__(&self, py: Python<'_>, _args: &Bound<'_, pyo3::types::PyTuple>) {
         let mut before = self.before.get(py);
         if let Some(s) = before.pop() {
-            default_cell(py).replace(py, s);
+            chosen(py).replace(py, s);
         }
         self.before.replace(py, before);
     }
 }
 
+/// A context in which a stream is the default one.
+///
+/// >>> with mx.stream(mx.cpu):
+/// ...     mx.default_device()
+/// Device(cpu, 0)
 #[pyfunction]
 fn stream(s: StreamArg) -> StreamContext {
     StreamContext::new(s)
@@ -275,6 +345,6 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     {
         add!(new_thread_unsafe_stream);
     }
-    add!(clear_streams is_available device_count stream);
+    add!(clear_streams is_available device_count stream dialect);
     Ok(())
 }

@@ -130,10 +130,15 @@ fn kind(x: &Bound<'_, PyAny>) -> PyResult<Kind> {
     if let Ok(c) = x.cast::<Category>() {
         return Ok(Kind::Category(*c.get()));
     }
-    Err(type_error(format!("[issubdtype] expected a Dtype or a DtypeCategory, got {}", x.get_type())))
+    Err(value_error(format!("[issubdtype] expected a Dtype or a DtypeCategory, got {}", x.get_type())))
 }
 
 /// True when the first dtype or category is the second or within it.
+///
+/// Raises TypeError for others.
+///
+/// >>> mx.issubdtype(mx.float16, mx.floating)
+/// True
 #[pyfunction]
 #[pyo3(signature = (arg1, arg2, /))]
 fn issubdtype(arg1: &Bound<'_, PyAny>, arg2: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -96,6 +96,12 @@ pub(crate) fn arrays(obj: &Bound<'_, PyAny>, out: &mut Vec<Array>, depth: usize)
 }
 
 /// Computes the arrays in the trees given, and waits.
+///
+/// Trees are lists, tuples and dicts; what else they hold is passed over. Raises what a computation ran into, and
+/// ValueError while a function is traced.
+///
+/// >>> x = mx.array([1, 2]) + 1
+/// >>> mx.eval(x, {"y": [x * 2]})
 #[pyfunction]
 #[pyo3(name = "eval", signature = (*args))]
 fn eval_trees(args: &Bound<'_, PyTuple>) -> PyResult<()> {
@@ -110,6 +116,13 @@ fn eval_trees(args: &Bound<'_, PyTuple>) -> PyResult<()> {
 }
 
 /// Starts computing the arrays in the trees given, and returns.
+///
+/// Errors show when a result is read.
+///
+/// >>> y = mx.array([1, 2]) * 2
+/// >>> mx.async_eval(y)
+/// >>> y
+/// array([2, 4], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (*args))]
 fn async_eval(args: &Bound<'_, PyTuple>) -> PyResult<()> {
@@ -121,6 +134,8 @@ fn async_eval(args: &Bound<'_, PyTuple>) -> PyResult<()> {
 }
 
 /// Waits for everything that was started.
+///
+/// >>> mx.synchronize()
 #[pyfunction]
 #[pyo3(signature = (stream = None))]
 fn synchronize(py: Python<'_>, stream: Option<crate::device::StreamArg>) -> PyResult<()> {

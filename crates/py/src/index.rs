@@ -10,7 +10,7 @@ use isopace_core::op::Combine;
 use isopace_core::{Array, Dtype, Scalar};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyFloat, PyInt, PyList, PySlice, PyString, PyTuple};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 type Indices = SmallVec<[Index; 4]>;
 
@@ -46,9 +46,12 @@ fn bound(obj: Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
     }
     if obj.is_exact_instance_of::<PyInt>() {
         // A bound past any array means its end.
-        let i = raw::int_value(&obj)?;
-        let far = if obj.lt(0)? { i64::MIN / 4 } else { i64::MAX / 4 };
-        return Ok(Some(i.unwrap_or(far).clamp(i64::MIN / 4, i64::MAX / 4).into()));
+        let far = i64::MAX / 4;
+        return Ok(Some(match raw::int_value(&obj)? {
+            Some(i) => i.clamp(-far, far).into(),
+            None if obj.lt(0)? => (-far).into(),
+            None => far.into(),
+        }));
     }
     if let Some(s) = integer(&obj)? {
         return Ok(Some(s));
@@ -59,13 +62,28 @@ fn bound(obj: Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
     Err(value_error(format!("[slice] {} is no slice bound; accepted: ints and None", obj.get_type())))
 }
 
+/// A slice of plain numbers. A bound past any array means its end.
+fn plain_slice([start, stop, step]: [i64; 3]) -> Index {
+    let far = i64::MAX / 4;
+    let bound = |i: i64, end: i64| (i != end).then(|| i.clamp(-far, far).into());
+    let (first, last) = if step > 0 { (0, i64::MAX) } else { (i64::MAX, i64::MIN) };
+    Index::Slice {
+        start: bound(start, first),
+        stop: bound(stop, last),
+        step: (step != 1).then(|| step.into()),
+    }
+}
+
 fn item(obj: &Bound<'_, PyAny>) -> PyResult<Index> {
     if obj.is_exact_instance_of::<PyInt>()
         && let Some(s) = integer(obj)?
     {
         return Ok(Index::Int(s));
     }
-    if obj.cast::<PySlice>().is_ok() {
+    if let Ok(slice) = obj.cast::<PySlice>() {
+        if let Some(bounds) = raw::slice_bounds(slice) {
+            return Ok(plain_slice(bounds));
+        }
         let py = obj.py();
         let get = |name| bound(obj.getattr(name)?);
         return Ok(Index::Slice {
@@ -130,10 +148,16 @@ fn array_index(a: Array) -> PyResult<Index> {
 }
 
 fn parse(key: &Bound<'_, PyAny>) -> PyResult<Indices> {
-    if let Ok(t) = key.cast::<PyTuple>() {
-        return t.iter_borrowed().map(|x| item(&x)).collect();
+    let mut out = Indices::new();
+    match key.cast::<PyTuple>() {
+        Ok(t) => {
+            for x in t.iter_borrowed() {
+                out.push(item(&x)?);
+            }
+        }
+        Err(_) => out.push(item(key)?),
     }
-    Ok(smallvec![item(key)?])
+    Ok(out)
 }
 
 /// `a[key]`.
@@ -200,28 +224,46 @@ impl ArrayAt {
         Ok(ArrayAt { array: self.array.clone_ref(py), index: Some(parse(indices)?) })
     }
     /// Adds, counting repeated indices.
+    ///
+    /// >>> mx.zeros((3,)).at[mx.array([0, 0, 2])].add(2)
+    /// array([4, 0, 2], dtype=float32)
     fn add(&self, py: Python<'_>, value: Opd) -> PyResult<PyArray> {
         self.combine(py, Combine::Add, value.0)
     }
     /// Subtracts, counting repeated indices.
+    ///
+    /// >>> mx.zeros((3,)).at[mx.array([0, 0, 2])].subtract(2)
+    /// array([-4, 0, -2], dtype=float32)
     fn subtract(&self, py: Python<'_>, value: Opd) -> PyResult<PyArray> {
         let (a, index) = self.parts(py)?;
         a.at_subtract(index, value.0).map(PyArray::new).or_raise()
     }
     /// Multiplies, counting repeated indices.
+    ///
+    /// >>> mx.ones((3,)).at[mx.array([0, 0, 2])].multiply(2)
+    /// array([4, 1, 2], dtype=float32)
     fn multiply(&self, py: Python<'_>, value: Opd) -> PyResult<PyArray> {
         self.combine(py, Combine::Mul, value.0)
     }
     /// Divides, counting repeated indices; integers truncate once at the end.
+    ///
+    /// >>> mx.full((3,), 8).at[mx.array([0, 0, 2])].divide(2)
+    /// array([2, 8, 4], dtype=int32)
     fn divide(&self, py: Python<'_>, value: Opd) -> PyResult<PyArray> {
         let (a, index) = self.parts(py)?;
         a.at_divide(index, value.0).map(PyArray::new).or_raise()
     }
     /// Takes the larger.
+    ///
+    /// >>> mx.zeros((3,)).at[mx.array([0, 0, 2])].maximum(2)
+    /// array([2, 0, 2], dtype=float32)
     fn maximum(&self, py: Python<'_>, value: Opd) -> PyResult<PyArray> {
         self.combine(py, Combine::Max, value.0)
     }
     /// Takes the smaller.
+    ///
+    /// >>> mx.zeros((3,)).at[mx.array([0, 0, 2])].minimum(-1)
+    /// array([-1, 0, -1], dtype=float32)
     fn minimum(&self, py: Python<'_>, value: Opd) -> PyResult<PyArray> {
         self.combine(py, Combine::Min, value.0)
     }

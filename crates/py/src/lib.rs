@@ -1,5 +1,8 @@
 //! The Python extension. It is thin: one class over a handle, arguments read straight from the call.
 
+// Doc comments of what Python sees are its docstrings, in which brackets are lists.
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
+
 mod array;
 mod buffer;
 mod compile;

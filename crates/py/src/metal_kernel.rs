@@ -171,7 +171,13 @@ fn strs(v: &[String]) -> Vec<&str> {
 /// `thread_position_in_grid`. With `ensure_row_contiguous` inputs are copied where they are not;
 /// `atomic_outputs` declares outputs as `device atomic<T>*`. Inputs in `mutable_inputs` are `device T*` and
 /// written in place: after a call the given array is the updated one; an array whose memory someone
-/// else uses, or that is not contiguous, is refused when the kernel runs.
+/// else uses, or that is not contiguous, is refused when the kernel runs. Raises ValueError for names that are no
+/// identifiers or that collide with the vocabulary.
+///
+/// >>> twice = mx.fast.metal_kernel("twice", ["a"], ["out"], "uint i = thread_position_in_grid.x; out[i] = 2 * a[i];")
+/// >>> twice(inputs=[mx.array([1, 2])], grid=(2, 1, 1), threadgroup=(2, 1, 1),
+/// ...       output_shapes=[(2,)], output_dtypes=[mx.int32])
+/// [array([2, 4], dtype=int32)]
 #[pyfunction]
 #[pyo3(signature = (name, input_names, output_names, source, header = "", ensure_row_contiguous = true,
     atomic_outputs = false, *, mutable_inputs = Vec::new()))]
@@ -200,7 +206,12 @@ fn metal_kernel(
     kernel.map(CustomKernel).or_raise()
 }
 
-/// Raises: kernels in CUDA C++ need an NVIDIA GPU.
+/// Raises RuntimeError: kernels in CUDA C++ need an NVIDIA GPU.
+///
+/// >>> mx.fast.cuda_kernel("k", ["a"], ["out"], "")
+/// Traceback (most recent call last):
+///     ...
+/// RuntimeError: [cuda_kernel k] CUDA C++ needs an NVIDIA GPU ...
 #[pyfunction]
 #[pyo3(signature = (name, input_names, output_names, source, header = "", ensure_row_contiguous = true,
     shared_memory = 0, *, mutable_inputs = Vec::new()))]

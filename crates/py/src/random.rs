@@ -56,6 +56,18 @@ fn scalar_shape() -> ShapeArg {
     ShapeArg(isopace_core::Shape::scalar())
 }
 
+/// A seed, 0 to 2**64 - 1.
+struct Seed(u64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Seed {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let seed = obj.extract::<u64>();
+        seed.map(Seed)
+            .map_err(|_| type_error(format!("[random] seed {}; accepted: 0 to 2**64 - 1", obj.as_any())))
+    }
+}
+
 /// A shape as a sequence; an int is refused.
 struct Seq(isopace_core::Shape);
 
@@ -74,18 +86,35 @@ fn seq(s: Option<Seq>) -> isopace_core::Shape {
 }
 
 /// Restarts the random state of the process.
+///
+/// Threads share it. Raises TypeError unless 0 <= seed < 2**64.
+///
+/// >>> mx.random.seed(1)
+/// >>> mx.random.uniform(shape=(2,))
+/// array([0.209659, 0.404449], dtype=float32)
 #[pyfunction]
-fn seed(seed: u64) {
-    random::seed(seed);
+fn seed(seed: Seed) {
+    random::seed(seed.0);
 }
 
 /// The key of a seed.
+///
+/// Shape: (2,). Dtype: uint32.
+///
+/// >>> mx.random.key(7)
+/// array([0, 7], dtype=uint32)
 #[pyfunction]
-fn key(seed: u64) -> Result1 {
-    wrap(random::key(seed))
+fn key(seed: Seed) -> Result1 {
+    wrap(random::key(seed.0))
 }
 
 /// `num` keys derived from a key.
+///
+/// Shape: (num, 2). Dtype: uint32.
+///
+/// >>> mx.random.split(mx.random.key(0), 2)
+/// array([[4146024105, 967050713],
+///        [2718843009, 1272950319]], dtype=uint32)
 #[pyfunction]
 #[pyo3(signature = (key, num = Int(2), stream = None))]
 fn split(key: Arr, num: Int, stream: Stream) -> Result1 {
@@ -95,6 +124,11 @@ fn split(key: Arr, num: Int, stream: Stream) -> Result1 {
 }
 
 /// Uniform numbers, `low <= x < high`.
+///
+/// The bounds broadcast to the shape. Raises ValueError for integer dtypes.
+///
+/// >>> mx.random.uniform(shape=(2,), key=mx.random.key(0))
+/// array([0.216295, 0.804124], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (low = Opd(0.into()), high = Opd(1.into()), shape = None, dtype = Some(F32), key = None, stream = None))]
 fn uniform(
@@ -110,6 +144,11 @@ fn uniform(
 }
 
 /// Normal numbers.
+///
+/// Mean ``loc`` and deviation ``scale`` broadcast to the shape.
+///
+/// >>> mx.random.normal((2,), key=mx.random.key(0))
+/// array([-0.784766, 0.856445], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (shape = None, dtype = Some(F32), loc = None, scale = None, key = None, stream = None))]
 fn normal(
@@ -125,6 +164,11 @@ fn normal(
 }
 
 /// Laplace numbers.
+///
+/// Mean ``loc`` and scale broadcast to the shape.
+///
+/// >>> mx.random.laplace((2,), key=mx.random.key(0))
+/// array([0.837963, -0.937127], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (shape = None, dtype = Some(F32), loc = None, scale = None, key = None, stream = None))]
 fn laplace(
@@ -140,6 +184,11 @@ fn laplace(
 }
 
 /// Normal numbers between two bounds.
+///
+/// The bounds broadcast to the shape, which is theirs unless given.
+///
+/// >>> mx.random.truncated_normal(-1, 1, (2,), key=mx.random.key(0))
+/// array([-0.506315, 0.546452], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (lower, upper, shape = None, dtype = Some(F32), key = None, stream = None))]
 fn truncated_normal(
@@ -159,7 +208,37 @@ fn truncated_normal(
     wrap(random::truncated_normal(lower, upper, shape, dtype.unwrap_or(F32).0, get(&key)))
 }
 
+/// Vectors of jointly normal numbers.
+///
+/// Shapes: mean (..., n), cov (..., n, n) symmetric and not negative, ``shape`` broadcast with what leads in both; gives
+/// (..., n). Dtype: float32, and ValueError for others and for shapes that do not fit.
+///
+/// >>> mx.random.multivariate_normal(mx.zeros((2,)), mx.eye(2), (3,), key=mx.random.key(0)).shape
+/// (3, 2)
+#[pyfunction]
+#[pyo3(signature = (mean, cov, shape = None, dtype = Some(F32), key = None, stream = None))]
+fn multivariate_normal(
+    mean: Arr,
+    cov: Arr,
+    shape: Option<Seq>,
+    dtype: Option<DtypeArg>,
+    key: Option<Arr>,
+    stream: Stream,
+) -> Result1 {
+    let _ = stream;
+    let dtype = dtype.unwrap_or(F32).0;
+    if dtype != Dtype::F32 {
+        return Err(value_error(format!("[multivariate_normal] dtype {dtype}; accepted: float32")));
+    }
+    wrap(random::multivariate_normal(&mean.0, &cov.0, &seq(shape), get(&key)))
+}
+
 /// Gumbel numbers.
+///
+/// -log(-log(u)) of uniform numbers.
+///
+/// >>> mx.random.gumbel((2,), key=mx.random.key(0))
+/// array([-0.425993, 1.52325], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (shape = None, dtype = Some(F32), key = None, stream = None))]
 fn gumbel(shape: Option<Seq>, dtype: Option<DtypeArg>, key: Option<Arr>, stream: Stream) -> Result1 {
@@ -168,6 +247,11 @@ fn gumbel(shape: Option<Seq>, dtype: Option<DtypeArg>, key: Option<Arr>, stream:
 }
 
 /// True with probability p.
+///
+/// Shape: p's unless given. Dtype: bool. NaN gives False.
+///
+/// >>> mx.random.bernoulli(0.5, (4,), key=mx.random.key(0))
+/// array([False, True, False, True], dtype=bool)
 #[pyfunction]
 #[pyo3(signature = (p = Opd(0.5.into()), shape = None, key = None, stream = None))]
 fn bernoulli(p: Opd, shape: Option<Seq>, key: Option<Arr>, stream: Stream) -> Result1 {
@@ -177,6 +261,11 @@ fn bernoulli(p: Opd, shape: Option<Seq>, key: Option<Arr>, stream: Stream) -> Re
 }
 
 /// Integers, `low <= x < high`.
+///
+/// The bounds broadcast to the shape. Raises ValueError for floating dtypes.
+///
+/// >>> mx.random.randint(0, 10, (4,), key=mx.random.key(0))
+/// array([9, 2, 6, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (low, high, shape = None, dtype = Some(DtypeArg(Dtype::I32)), key = None, stream = None))]
 fn randint(
@@ -193,6 +282,11 @@ fn randint(
 }
 
 /// A permutation of 0 .. x, or x with an axis in random order.
+///
+/// Dtype: uint32 for a number.
+///
+/// >>> mx.random.permutation(4, key=mx.random.key(0))
+/// array([1, 3, 2, 0], dtype=uint32)
 #[pyfunction]
 #[pyo3(signature = (x, axis = Int(0), key = None, stream = None))]
 fn permutation(x: &Bound<'_, PyAny>, axis: Int, key: Option<Arr>, stream: Stream) -> Result1 {
@@ -206,6 +300,12 @@ fn permutation(x: &Bound<'_, PyAny>, axis: Int, key: Option<Arr>, stream: Stream
 }
 
 /// Numbers of categories with probabilities proportional to exp(logits).
+///
+/// Shape: the axis is dropped, ``num_samples`` is appended. Dtype: uint32. Raises ValueError when both shape and
+/// num_samples are given.
+///
+/// >>> mx.random.categorical(mx.array([[0.0, 9.0]]), num_samples=3, key=mx.random.key(0))
+/// array([[1, 1, 1]], dtype=uint32)
 #[pyfunction]
 #[pyo3(signature = (logits, axis = Int(-1), shape = None, num_samples = None, key = None, stream = None))]
 fn categorical(
@@ -239,6 +339,6 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     f.add_class::<RandomState>()?;
     f.add("state", Py::new(m.py(), RandomState)?)?;
     add!(f: seed key split uniform normal laplace truncated_normal gumbel bernoulli randint permutation);
-    add!(f: categorical);
+    add!(f: categorical multivariate_normal);
     m.add_submodule(&r)
 }

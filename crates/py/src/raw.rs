@@ -2,7 +2,8 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use std::cell::UnsafeCell;
+use pyo3::types::PySlice;
+use std::cell::{Cell, UnsafeCell};
 
 /// A value that is only touched by a thread that holds the GIL, which the `Python` token proves.
 ///
@@ -52,6 +53,30 @@ pub(crate) fn int_value(obj: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
         return Err(e);
     }
     Ok(Some(v))
+}
+
+thread_local! {
+    static UNPACKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Start, stop and step of a slice of ints and None, where absent bounds are as far as the step's sign allows. `None`
+/// when a bound is something else.
+pub(crate) fn slice_bounds(slice: &Bound<'_, PySlice>) -> Option<[i64; 3]> {
+    let (mut start, mut stop, mut step) = (0, 0, 0);
+    UNPACKING.set(true);
+    // SAFETY: `slice` is a live slice object and the GIL is held, both proven by `Bound`; the places are valid.
+    let failed = unsafe { ffi::PySlice_Unpack(slice.as_ptr(), &mut start, &mut stop, &mut step) } != 0;
+    UNPACKING.set(false);
+    if failed {
+        drop(PyErr::take(slice.py()));
+        return None;
+    }
+    Some([start as i64, stop as i64, step as i64])
+}
+
+/// True while this thread asks a slice for its bounds: arrays and symbolic numbers are then not to answer.
+pub(crate) fn unpacking() -> bool {
+    UNPACKING.get()
 }
 
 /// Python strings whose text is used as long as this lives.

@@ -6,6 +6,7 @@
 
 use crate::convert;
 use crate::errors::{OrRaise, raise};
+use crate::raw;
 use isopace_core::{Cmp, Number, NumberKind, Scalar, ScalarOp};
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::PyNotImplementedError;
@@ -183,6 +184,9 @@ impl StandIn {
         Ok(self.number(py, "float() of a number")?.as_f64())
     }
     fn __index__(&self, py: Python<'_>) -> PyResult<i64> {
+        if raw::unpacking() {
+            return Err(crate::errors::type_error("a symbolic bound is taken as it is"));
+        }
         self.int(py, "a loop count, size or index outside of arrays")
     }
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -265,7 +265,7 @@ def blackman(M: int, *, stream: StreamOrDevice = ...) -> array:
 def block_masked_mm(a: scalar | array, b: scalar | array, /, block_size: int = ..., mask_out: array | None = ..., mask_lhs: array | None = ..., mask_rhs: array | None = ..., *, stream: StreamOrDevice = ...) -> array:
     """A product in which blocks are scaled or left out by masks."""
 bool_: Dtype
-def broadcast_arrays(*arrays: object, stream: StreamOrDevice = ...) -> tuple[array, ...]:
+def broadcast_arrays(*arrays: object, stream: StreamOrDevice = ...) -> list[array]:
     """The arrays broadcast to one shape."""
 def broadcast_shapes(*shapes: object) -> tuple[int, ...]:
     """The shape that shapes broadcast to."""
@@ -286,7 +286,7 @@ def clip(a: scalar | array, /, a_min: scalar | array, a_max: scalar | array, *, 
 def compile(fun: Callable | None = ..., inputs: object = ..., outputs: object = ..., shapeless: bool = ..., *, scalars: str = ..., max_variants: int = ..., max_static_entries: int = ..., max_bytes: int = ...) -> Callable:
     """Compiles a function: it is traced at its first call, and later calls of the same form run its plan."""
 def compile_stats() -> array:
-    """Accounts of all compiled functions that are alive: name and counters."""
+    """Accounts of all compiled functions that are alive: name, hits, traces, entries, bytes."""
 complex64: Dtype
 complexfloating: DtypeCategory
 def concat(arrays: Sequence[array], axis: int | Sequence[int] | None = ..., *, stream: StreamOrDevice = ...) -> array:
@@ -337,9 +337,9 @@ def cumulative_sum(a: scalar | array, /, axis: int | Sequence[int] | None = ...,
 def custom_function(*args: object, **kwargs: object) -> array:
     """Raises NotImplementedError: not there yet."""
 def default_device() -> Device:
-    """"""
+    """The device on which arrays are computed unless another is named."""
 def default_stream(device: Device | DeviceType) -> Stream:
-    """"""
+    """The stream that a device's work is put on unless another is named."""
 def degrees(a: scalar | array, /, *, stream: StreamOrDevice = ...) -> array:
     """Radians as degrees."""
 def depends(inputs: object, dependencies: array) -> array:
@@ -347,7 +347,7 @@ def depends(inputs: object, dependencies: array) -> array:
 def dequantize(w: array, /, scales: array, biases: array | None = ..., group_size: int | None = ..., bits: int | None = ..., mode: str = ..., global_scale: array | None = ..., dtype: Dtype | None = ..., *, stream: StreamOrDevice = ...) -> array:
     """The values of a quantized weight."""
 def device_count(device_type: array) -> int:
-    """"""
+    """How many devices of a kind there are."""
 def device_info(d: array = ...) -> dict[str, str | int]:
     """What is known of a device."""
 def diag(a: scalar | array, /, k: int = ..., *, stream: StreamOrDevice = ...) -> array:
@@ -468,7 +468,7 @@ int64: Dtype
 int8: Dtype
 integer: DtypeCategory
 def is_available(device: Device | DeviceType) -> bool:
-    """"""
+    """True when the device is there."""
 def isclose(a: scalar | array, b: scalar | array, /, rtol: float = ..., atol: float = ..., *, equal_nan: bool = ..., stream: StreamOrDevice = ...) -> array:
     """True where |a - b| <= atol + rtol * |b|."""
 def isdtype(dtype: Dtype | None, kind: array) -> bool:
@@ -497,6 +497,10 @@ def less_equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = ..
     """True where a is not above b."""
 def linalg_cross(a: scalar | array, b: scalar | array, axis: int | Sequence[int] | None = ..., *, stream: StreamOrDevice = ...) -> array:
     """The cross product of vectors along an axis."""
+def linalg_eigh(a: scalar | array, UPLO: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Eigenvalues in ascending order and eigenvectors, as columns, of real symmetric matrices."""
+def linalg_eigvalsh(a: scalar | array, UPLO: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Eigenvalues in ascending order of real symmetric matrices."""
 def linalg_inv(a: scalar | array, *, stream: StreamOrDevice = ...) -> array:
     """The inverse of square matrices."""
 def linalg_norm(a: scalar | array, /, ord: int | float | str | None = ..., axis: int | Sequence[int] | None = ..., keepdims: bool = ..., *, stream: StreamOrDevice = ...) -> array:
@@ -559,11 +563,11 @@ def nan_to_num(a: scalar | array, nan: float = ..., posinf: array = ..., neginf:
 def negative(a: scalar | array, /, *, stream: StreamOrDevice = ...) -> array:
     """Negation."""
 def new_stream(device: Device | DeviceType) -> Stream:
-    """"""
+    """A new stream of a device."""
 def new_thread_local_stream(device: Device | DeviceType) -> array:
-    """"""
+    """A new stream of a device; any thread may use it."""
 def new_thread_unsafe_stream(device: Device | DeviceType) -> array:
-    """"""
+    """A new stream of a device; any thread may use it."""
 newaxis: NoneType
 def not_equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = ...) -> array:
     """True where different."""
@@ -640,9 +644,9 @@ def segmented_mm(a: scalar | array, b: scalar | array, /, segments: array, *, st
 def set_cache_limit(limit: int) -> int:
     """Sets how many bytes of freed buffers are kept and returns what it was."""
 def set_default_device(device: Device | DeviceType) -> None:
-    """"""
+    """Makes a device the default one."""
 def set_default_stream(stream: StreamOrDevice) -> None:
-    """"""
+    """Makes a stream, and its device, the default one."""
 def set_memory_limit(limit: int) -> int:
     """Sets the limit and returns what it was."""
 def set_printoptions(precision: int = ...) -> None:
@@ -681,7 +685,7 @@ def std(a: scalar | array, /, axis: int | Sequence[int] | None = ..., keepdims: 
 def stop_gradient(a: scalar | array, /, *, stream: StreamOrDevice = ...) -> array:
     """The array; gradients do not pass."""
 def stream(s: array) -> StreamContext:
-    """"""
+    """A context in which a stream is the default one."""
 def subtract(a: scalar | array, b: scalar | array, stream: StreamOrDevice = ...) -> array:
     """Difference."""
 def sum(a: scalar | array, /, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., *, stream: StreamOrDevice = ...) -> array:

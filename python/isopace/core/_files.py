@@ -40,7 +40,14 @@ def _array(x, place):
 
 
 def save(file, arr, /):
-    """Saves an array as npy; ``.npy`` is added to a path that lacks it."""
+    """Saves an array as npy; ``.npy`` is added to a path that lacks it.
+
+    Raises TypeError for what is no array, ValueError for what is no path or binary file, RuntimeError where it cannot write.
+
+    >>> mx.save("a", mx.array([1, 2]))
+    >>> mx.load("a.npy")
+    array([1, 2], dtype=int32)
+    """
     _write(file, _x._save_npy(_array(arr, "save")), ".npy", "save")
 
 
@@ -56,12 +63,26 @@ def _savez(file, args, kwargs, place):
 
 
 def savez(file, *args, **kwargs):
-    """Saves arrays in one npz file: positional ones as arr_0, arr_1, ..., others by their names."""
+    """Saves arrays in one npz file: positional ones as arr_0, arr_1, ..., others by their names.
+
+    Raises ValueError for two arrays of one name, else as save does.
+
+    >>> mx.savez("b", mx.array(1), x=mx.array(2))
+    >>> sorted(mx.load("b.npz"))
+    ['arr_0', 'x']
+    """
     _write(file, _x._save_npz(_savez(file, args, kwargs, "savez")), ".npz", "savez")
 
 
 def savez_compressed(file, *args, **kwargs):
-    """Saves arrays in one compressed npz file."""
+    """Saves arrays in one compressed npz file.
+
+    Raises as savez does.
+
+    >>> mx.savez_compressed("c", x=mx.zeros((2,)))
+    >>> mx.load("c.npz")["x"]
+    array([0, 0], dtype=float32)
+    """
     import io
     import zipfile
 
@@ -73,7 +94,14 @@ def savez_compressed(file, *args, **kwargs):
 
 
 def save_safetensors(file, arrays, metadata=None):
-    """Saves a dict of arrays as safetensors, with a dict of strings beside them."""
+    """Saves a dict of arrays as safetensors, with a dict of strings beside them.
+
+    Raises TypeError for what is no dict, ValueError for metadata other than str; float64 is refused.
+
+    >>> mx.save_safetensors("d", {"w": mx.array([1.5])}, {"kind": "test"})
+    >>> mx.load("d.safetensors", return_metadata=True)
+    ({'w': array([1.5], dtype=float32)}, {'kind': 'test'})
+    """
     if not isinstance(arrays, dict):
         raise TypeError(f"[save_safetensors] expected a dict of arrays, got {type(arrays)}")
     pairs = list((metadata or {}).items())
@@ -84,7 +112,14 @@ def save_safetensors(file, arrays, metadata=None):
 
 
 def save_gguf(file, arrays, metadata=None):
-    """Saves a dict of arrays as GGUF; metadata values are str, lists of str, or arrays."""
+    """Saves a dict of arrays as GGUF; metadata values are str, lists of str, or arrays.
+
+    Raises TypeError for what is no dict, RuntimeError for a dtype that the format lacks.
+
+    >>> mx.save_gguf("e", {"w": mx.array([1.5])})
+    >>> mx.load("e.gguf")
+    {'w': array([1.5], dtype=float32)}
+    """
     if not isinstance(arrays, dict):
         raise TypeError(f"[save_gguf] expected a dict of arrays, got {type(arrays)}")
     _write(file, _x._save_gguf(arrays, metadata or {}), ".gguf", "save_gguf")
@@ -95,6 +130,12 @@ def load(file, /, format=None, return_metadata=False, *, stream=None):
 
     The format follows from the name's extension unless it is given. With ``return_metadata`` (safetensors and gguf)
     the result is a pair of dicts. A path is mapped: what is overwritten before it is read shows in the arrays.
+
+    Raises ValueError for an unknown format, RuntimeError for a file that is not there or is broken.
+
+    >>> mx.save("f", mx.array([[1, 2]]))
+    >>> mx.load("f.npy").shape
+    (1, 2)
     """
     if _is_path(file):
         source = os.fspath(file)

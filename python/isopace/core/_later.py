@@ -5,13 +5,12 @@ FunctionExporter checkpoint custom_function export_function export_to_dot export
 jvp qqmm value_and_grad vjp vmap
 """.split()
 LINALG = """
-cholesky cholesky_inv det eig eigh eigvals eigvalsh lu lu_factor pinv qr slogdet solve solve_triangular svd tri_inv
+cholesky cholesky_inv det eig eigvals lu lu_factor pinv qr slogdet solve solve_triangular svd tri_inv
 """.split()
 FAST = "gated_delta_update precompiled_cuda_kernel".split()
 FFT = """
 fft fft2 fftfreq fftn fftshift ifft ifft2 ifftn ifftshift irfft irfft2 irfftn istft rfft rfft2 rfftfreq rfftn stft
 """.split()
-RANDOM = ["multivariate_normal"]
 
 
 def later(name):

@@ -68,17 +68,32 @@ class _PrintOptionsContext:
 
 
 def set_printoptions(precision=-1):
-    """Sets how many decimals floats show; -1 shows six significant digits."""
+    """Sets how many decimals floats show; -1 shows six significant digits.
+
+    >>> mx.set_printoptions(precision=2)
+    >>> mx.array([0.126])
+    array([0.13], dtype=float32)
+    >>> mx.set_printoptions()
+    """
     _x._set_precision(precision)
 
 
 def get_printoptions():
-    """The print options."""
+    """The print options.
+
+    >>> mx.get_printoptions().precision
+    -1
+    """
     return PrintOptions(_x._precision())
 
 
 def printoptions(precision=-1):
-    """Print options inside a ``with`` block."""
+    """Print options inside a ``with`` block.
+
+    >>> with mx.printoptions(precision=1):
+    ...     mx.array([0.26])
+    array([0.3], dtype=float32)
+    """
     return _PrintOptionsContext(precision)
 
 
@@ -94,7 +109,13 @@ _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["compl
 
 
 def isdtype(dtype, kind):
-    """True when the dtype is of a kind: a dtype, the name of a kind, or a tuple of them."""
+    """True when the dtype is of a kind: a dtype, the name of a kind, or a tuple of them.
+
+    Raises TypeError for what is no dtype, ValueError for an unknown kind.
+
+    >>> mx.isdtype(mx.int8, ("bool", "integral"))
+    True
+    """
     if not isinstance(dtype, Dtype):
         raise TypeError(f"[isdtype] expected a Dtype, got {type(dtype)}")
     if isinstance(kind, tuple):
@@ -107,24 +128,40 @@ def isdtype(dtype, kind):
 
 
 def can_cast(from_, to, /):
-    """True when the promotion of both is ``to``."""
+    """True when the promotion of both is ``to``.
+
+    Raises TypeError for others.
+
+    >>> mx.can_cast(mx.int8, mx.int32)
+    True
+    """
     if not isinstance(from_, (Dtype, array)) or not isinstance(to, Dtype):
         raise TypeError("[can_cast] expected an array or Dtype, and a Dtype")
     return _x.result_type(from_, to) == to
 
 
 def get_array_buffer_size(*args):
-    """Bytes of the buffers behind arrays."""
+    """Bytes of the buffers behind arrays.
+
+    >>> mx.get_array_buffer_size(mx.zeros((4,)))
+    16
+    """
     return sum(a.nbytes for a in args)
 
 
 def device_info(d=None):
-    """What is known of a device."""
+    """What is known of a device.
+
+    A dict. Raises ValueError for a gpu, TypeError for what is no device.
+
+    >>> sorted(mx.device_info(mx.cpu))[:2]
+    ['architecture', 'device_name']
+    """
     if isinstance(d, Device):
         d = d.type
     if d is not None and not isinstance(d, DeviceType):
         raise TypeError(f"[device_info] expected a Device or DeviceType, got {type(d)}")
-    if d == _x.gpu:
+    if d == _x.gpu and not _x._metal_dialect():
         raise ValueError("[device_info] no gpu is present; accepted: mx.cpu")
     info = {"architecture": platform.machine(), "device_name": platform.processor() or platform.machine()}
     try:

@@ -2,5 +2,9 @@
 
 
 def is_available():
-    """False: this build computes on the CPU."""
+    """False: this build computes on the CPU.
+
+    >>> mx.cuda.is_available()
+    False
+    """
     return False

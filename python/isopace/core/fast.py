@@ -1,9 +1,9 @@
 """Fused functions of models: norms, rotary embeddings, attention."""
 
 from .._isopace import fast as _f
-from ._later import FAST, fill as _fill
+from ._later import FAST as _LATER, fill as _fill
 
 for _n in _f.__all__:
     globals()[_n] = getattr(_f, _n)
-_fill(globals(), FAST, "mlx.core.fast")
+_fill(globals(), _LATER, "mlx.core.fast")
 del _n

@@ -6,11 +6,10 @@ scalar = bool | int | float | complex
 
 from . import Dtype, StreamOrDevice, array
 
-FAST: list
 def cross_entropy(logits: array, targets: array, *, stream: StreamOrDevice = ...) -> array:
     """`logsumexp(logits) - logits[target]` over the last axis."""
 def cuda_kernel(name: array, input_names: array, output_names: array, source: int, header: array = ..., ensure_row_contiguous: array = ..., shared_memory: array = ..., *, mutable_inputs: array = ...) -> array:
-    """Raises: kernels in CUDA C++ need an NVIDIA GPU."""
+    """Raises RuntimeError: kernels in CUDA C++ need an NVIDIA GPU."""
 def gated_delta_update(*args: object, **kwargs: object) -> array:
     """Raises NotImplementedError: not there yet."""
 def layer_norm(x: scalar | array, weight: array | None, bias: array | None, eps: float, *, stream: StreamOrDevice = ...) -> array:

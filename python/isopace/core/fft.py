@@ -1,5 +1,5 @@
 """Fourier transforms: not there yet."""
 
-from ._later import FFT, fill as _fill
+from ._later import FFT as _LATER, fill as _fill
 
-_fill(globals(), FFT, "mlx.core.fft")
+_fill(globals(), _LATER, "mlx.core.fft")

@@ -6,7 +6,6 @@ scalar = bool | int | float | complex
 
 from . import Dtype, StreamOrDevice, array
 
-FFT: list
 def fft(*args: object, **kwargs: object) -> array:
     """Raises NotImplementedError: not there yet."""
 def fft2(*args: object, **kwargs: object) -> array:

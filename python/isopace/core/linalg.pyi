@@ -6,7 +6,6 @@ scalar = bool | int | float | complex
 
 from . import Dtype, StreamOrDevice, array
 
-LINALG: list
 def cholesky(*args: object, **kwargs: object) -> array:
     """Raises NotImplementedError: not there yet."""
 def cholesky_inv(*args: object, **kwargs: object) -> array:
@@ -17,12 +16,12 @@ def det(*args: object, **kwargs: object) -> array:
     """Raises NotImplementedError: not there yet."""
 def eig(*args: object, **kwargs: object) -> array:
     """Raises NotImplementedError: not there yet."""
-def eigh(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
+def eigh(a: scalar | array, UPLO: str = ..., *, stream: StreamOrDevice = ...) -> tuple[array, array]:
+    """Eigenvalues in ascending order and eigenvectors, as columns, of real symmetric matrices."""
 def eigvals(*args: object, **kwargs: object) -> array:
     """Raises NotImplementedError: not there yet."""
-def eigvalsh(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
+def eigvalsh(a: scalar | array, UPLO: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Eigenvalues in ascending order of real symmetric matrices."""
 def inv(a: scalar | array, *, stream: StreamOrDevice = ...) -> array:
     """The inverse of square matrices."""
 def lu(*args: object, **kwargs: object) -> array:

@@ -1,8 +1,7 @@
 """What matters on Apple devices alone: accepted, and does nothing."""
 
-import os as _os
-
 from .._isopace import (  # noqa: F401
+    _metal_dialect,
     clear_cache,
     get_active_memory,
     get_cache_memory,
@@ -15,18 +14,34 @@ from .._isopace import (  # noqa: F401
 
 
 def is_available():
-    """True where ``ISOPACE_METAL_DIALECT=1`` asks programs to take their Metal kernels; else False."""
-    return _os.environ.get("ISOPACE_METAL_DIALECT") == "1"
+    """True where ``ISOPACE_METAL_DIALECT=1`` asks programs to take their Metal kernels; else False.
+
+    The default device is then called ``gpu``, which is the same CPU.
+
+    >>> mx.metal.is_available()
+    False
+    """
+    return _metal_dialect()
 
 
 def device_info():
-    """Empty: there is no Metal device."""
+    """Empty: there is no Metal device.
+
+    >>> mx.metal.device_info()
+    {}
+    """
     return {}
 
 
 def start_capture(path):
-    """Does nothing."""
+    """Does nothing.
+
+    >>> mx.metal.start_capture("trace")
+    """
 
 
 def stop_capture():
-    """Does nothing."""
+    """Does nothing.
+
+    >>> mx.metal.stop_capture()
+    """

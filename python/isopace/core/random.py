@@ -5,11 +5,9 @@ it for all of them.
 """
 
 from .._isopace import random as _r
-from ._later import RANDOM, fill as _fill
 
 _RandomState = _r._RandomState
 state = _r.state
 for _n in _r.__all__:
     globals()[_n] = getattr(_r, _n)
-_fill(globals(), RANDOM, "mlx.core.random")
 del _n

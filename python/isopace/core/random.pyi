@@ -6,7 +6,6 @@ scalar = bool | int | float | complex
 
 from . import Dtype, StreamOrDevice, array
 
-RANDOM: list
 def bernoulli(p: scalar | array = ..., shape: int | Sequence[int] = ..., key: array | None = ..., stream: StreamOrDevice = ...) -> array:
     """True with probability p."""
 def categorical(logits: array, axis: int | Sequence[int] | None = ..., shape: int | Sequence[int] = ..., num_samples: int | None = ..., key: array | None = ..., stream: StreamOrDevice = ...) -> array:
@@ -17,8 +16,8 @@ def key(seed: int) -> array:
     """The key of a seed."""
 def laplace(shape: int | Sequence[int] = ..., dtype: Dtype | None = ..., loc: scalar | array = ..., scale: float = ..., key: array | None = ..., stream: StreamOrDevice = ...) -> array:
     """Laplace numbers."""
-def multivariate_normal(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
+def multivariate_normal(mean: array, cov: array, shape: int | Sequence[int] = ..., dtype: Dtype | None = ..., key: array | None = ..., stream: StreamOrDevice = ...) -> array:
+    """Vectors of jointly normal numbers."""
 def normal(shape: int | Sequence[int] = ..., dtype: Dtype | None = ..., loc: scalar | array = ..., scale: float = ..., key: array | None = ..., stream: StreamOrDevice = ...) -> array:
     """Normal numbers."""
 def permutation(x: scalar | array, axis: int | Sequence[int] | None = ..., key: array | None = ..., stream: StreamOrDevice = ...) -> array:

@@ -19,7 +19,6 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/cpu/src/pool.rs", "lends a closure to worker threads for the length of a call"),
     ("crates/cpu/src/simd/lanes.rs", "SIMD intrinsics"),
     ("crates/cpu/src/steps/custom.rs", "hands a kernel its arguments as pointers"),
-    ("crates/cpu/src/steps/quant.rs", "rows of a result written by several threads"),
     ("crates/cpu/src/steps/reduce.rs", "strips of a result written by several threads"),
     ("crates/cpu/src/vm/chain.rs", "calls functions of an instruction set that was found at run time"),
     ("crates/cpu/src/vm/exec.rs", "blocks of a result written by several threads"),

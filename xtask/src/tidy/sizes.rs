@@ -6,7 +6,8 @@ const AIM: usize = 500;
 const MOST: usize = 900;
 
 /// Tables may be as long as what they list: the file, and what it is a table of.
-const TABLES: &[(&str, &str)] = &[];
+const TABLES: &[(&str, &str)] =
+    &[("crates/py/src/array.rs", "the methods of the array class, which PyO3 takes in one block")];
 
 pub(super) fn check(files: &[File], found: &mut Findings) {
     for file in files {

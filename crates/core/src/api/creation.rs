@@ -115,8 +115,8 @@ pub fn arange(
     if !n.is_finite() || span.as_f64().is_nan() || by.as_f64().is_nan() {
         bail!(Argument, "[arange] {start} to {stop} in steps of {step} has no length");
     }
-    if n >= 9e15 {
-        bail!(Shape, "[arange] {start} to {stop} in steps of {step} has too many elements");
+    if n > i32::MAX as f64 {
+        bail!(Shape, "[arange] {start} to {stop} in steps of {step} has {n} elements; accepted: below 2**31");
     }
     if dtype.int_range().is_some() && kind == NumberKind::Float {
         // As the elements are integers, so are the first and the step between the first two.

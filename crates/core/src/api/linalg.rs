@@ -2,12 +2,12 @@
 
 use super::gather::check_indices;
 use super::{Axes, Operand, node};
-use crate::array::{Array, Inputs};
+use crate::array::{Array, Avals, Inputs};
 use crate::error::Result;
 use crate::op::{GatherMatmul, Op};
 use crate::scalar::Scalar;
 use crate::shape::{Shape, axes, axis};
-use crate::{Dtype, bail, err};
+use crate::{Aval, Dtype, bail, err};
 use smallvec::smallvec;
 
 /// The dtype of a product.
@@ -128,6 +128,27 @@ impl Array {
             _ => bail!(Shape, "[inv] {:?} is not square in its last two axes", self.shape()),
         }
         node(Op::Inverse, smallvec![self.clone()], smallvec![], self.shape().clone(), self.dtype())
+    }
+
+    /// Eigenvalues in ascending order, and eigenvectors as columns, of real symmetric matrices in the last two axes,
+    /// of which only the lower or the upper triangle is read. The sign of a vector is arbitrary.
+    ///
+    /// # Errors
+    /// `Shape` for matrices that are not square, `Dtype` unless float32 or float64.
+    pub fn eigh(&self, upper: bool) -> Result<(Array, Array)> {
+        if !matches!(self.dtype(), Dtype::F32 | Dtype::F64) {
+            bail!(Dtype, "[eigh] {} is not accepted; accepted: float32, float64", self.dtype());
+        }
+        let lead = match self.shape()[..] {
+            [.., n, m] if n == m => &self.shape()[..self.ndim() - 1],
+            _ => bail!(Shape, "[eigh] {:?} is not square in its last two axes", self.shape()),
+        };
+        let (near, far) =
+            if upper { (self.triu(0)?, self.triu(1)?) } else { (self.tril(0)?, self.tril(-1)?) };
+        let avals = [Aval::new(lead, self.dtype()), Aval::new(self.shape().clone(), self.dtype())];
+        let inputs = smallvec![near.add(far.matrix_transpose()?)?];
+        let outs = Array::lazy_many(Op::Eigh, inputs, smallvec![], Avals::Shared(avals.into()));
+        Ok((outs[0].clone(), outs[1].clone()))
     }
 
     /// Vector product along an axis of extent 3, or 2 with a third component of zero.

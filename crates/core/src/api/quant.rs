@@ -236,6 +236,12 @@ fn sides(weight: &Shape, transpose: bool, place: &str) -> Result<(usize, usize)>
 
 /// [`quantized_matmul`] with matrices chosen by flat indices over the leading axes, as in
 /// [`super::gather_mm`].
+///
+/// A global scale (nvfp4) has one float for each matrix of the weight; the product is then made in float32 and
+/// rounded once.
+///
+/// # Errors
+/// As [`quantized_matmul`]; `Argument` for a global scale in another mode or of another shape.
 pub fn gather_qmm(
     x: &Array,
     w: &Array,
@@ -245,10 +251,28 @@ pub fn gather_qmm(
     rhs: Option<&Array>,
     transpose: bool,
     grouping: Grouping,
+    global_scale: Option<&Array>,
 ) -> Result<Array> {
     let place = "gather_qmm";
     let weight = grouping.check(w, scales, biases, place)?;
     let dtype = product(x, scales, biases, grouping.mode == QuantMode::Affine, place)?;
+    if let Some(g) = global_scale {
+        let lead = &weight[..weight.len() - 2];
+        if grouping.mode != QuantMode::NvFp4 || g.shape()[..] != *lead || !g.dtype().is_float() {
+            bail!(
+                Argument,
+                "[{place}] a global scale of {:?} in mode {}; accepted: floats of shape {lead:?} in mode nvfp4",
+                g.shape(),
+                grouping.mode.name()
+            );
+        }
+        let out = gather_qmm(&x.astype(Dtype::F32)?, w, scales, biases, lhs, rhs, transpose, grouping, None)?;
+        let mut factor = g.astype(Dtype::F32)?.divide(NVFP4_RANGE)?;
+        if let Some(rhs) = rhs {
+            factor = factor.flatten(0, -1)?.take(rhs, Some(0))?;
+        }
+        return out.multiply(factor.expand_dims(&[-2, -1])?)?.astype(dtype);
+    }
     let (inner, cols) = sides(&weight, transpose, place)?;
     let n = x.ndim();
     if n < 2 || x.shape()[n - 1] != inner {

@@ -214,6 +214,36 @@ fn affine(mut x: Array, loc: Option<Operand>, scale: Option<Operand>, dtype: Dty
     Ok(x)
 }
 
+/// Vectors of jointly normal float32 numbers with the given mean (..., n) and covariance (..., n, n).
+///
+/// A shape, unless empty, broadcasts with the leading extents of both; the result has `n` after it.
+///
+/// # Errors
+/// `Shape` for shapes that do not fit; as [`normal`].
+///
+/// # Source
+/// Standard normal vectors times the symmetric square root of the covariance. Eigenvalues that rounding made negative
+/// count as zero.
+pub fn multivariate_normal(mean: &Array, cov: &Array, shape: &[usize], key: Option<&Array>) -> Result<Array> {
+    let place = "multivariate_normal";
+    let (mean, cov) = (mean.astype(Dtype::F32)?, cov.astype(Dtype::F32)?);
+    let (lead, n) = match (&mean.shape()[..], &cov.shape()[..]) {
+        ([rows @ .., n], [mats @ .., a, b]) if n == a && n == b => {
+            (Shape::from(rows).broadcast(&mats.into(), place)?, *n)
+        }
+        (mean, cov) => {
+            bail!(Shape, "[{place}] mean {mean:?} and cov {cov:?}; accepted: (..., n) and (..., n, n)")
+        }
+    };
+    let mut shape = lead.broadcast(&shape.into(), place)?;
+    shape.push(n);
+    let z = normal(shape, Dtype::F32, None, None, key)?;
+    let (values, vectors) = cov.astype(Dtype::F64)?.eigh(false)?;
+    let scaled = vectors.multiply(values.maximum(0.0)?.sqrt()?.expand_dims(&[-2])?)?;
+    let root = scaled.matmul(&vectors.matrix_transpose()?)?.astype(Dtype::F32)?;
+    mean.add(z.expand_dims(&[-2])?.matmul(&root)?.squeeze(Some(&[-2]))?)
+}
+
 /// Normal numbers between two bounds, which broadcast to the shape.
 pub fn truncated_normal(
     lower: impl Into<Operand>,

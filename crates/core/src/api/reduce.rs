@@ -181,7 +181,7 @@ impl Array {
 
     /// How many elements over axes are not zero, int32.
     pub fn count_nonzero(&self, axes: impl Into<Axes>, keepdims: bool) -> Result<Array> {
-        self.astype(Dtype::Bool)?.sum(axes, keepdims)
+        self.astype(Dtype::Bool)?.astype(Dtype::I32)?.sum(axes, keepdims)
     }
 
     /// Smallest and largest element over axes.
@@ -229,6 +229,11 @@ impl Array {
     pub fn softmax(&self, axes: impl Into<Axes>) -> Result<Array> {
         let axes = axes.into().resolve(self.ndim(), "softmax")?;
         let x = self.astype(self.dtype().to_inexact())?;
+        if x.dtype() == Dtype::C64 {
+            let over = wide(&axes);
+            let e = x.subtract(x.max(&over[..], true)?)?.exp()?;
+            return e.divide(e.sum(&over[..], true)?);
+        }
         if axes.is_empty() {
             return x.expand_dims(&[-1])?.softmax(-1)?.squeeze(Some(&[-1]));
         }
@@ -251,6 +256,9 @@ impl Array {
         let a = axis(at.unwrap_or(0), x.ndim(), kind.name())?;
         let dtype = match (kind, x.dtype()) {
             (ScanKind::Sum, Dtype::Bool) => Dtype::I32,
+            (ScanKind::LogAddExp, Dtype::C64) => {
+                bail!(Dtype, "[logcumsumexp] complex64 is not accepted; accepted: real dtypes")
+            }
             (ScanKind::LogAddExp, d) => d.to_inexact(),
             (_, d) => d,
         };

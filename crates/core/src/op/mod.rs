@@ -135,6 +135,8 @@ pub enum Op {
     Conv(Box<Conv>),
     /// Inverse of square matrices in the last two axes.
     Inverse,
+    /// Eigenvalues in ascending order, and eigenvectors as columns, of real symmetric matrices in the last two axes.
+    Eigh,
 
     /// A user's kernel. Scalars: the value that outputs start with, if one was given.
     Custom(CustomOp),
@@ -193,6 +195,7 @@ impl Op {
             Op::RandomBits => "random_bits",
             Op::Conv(_) => "conv",
             Op::Inverse => "inverse",
+            Op::Eigh => "eigh",
             Op::Custom(c) => c.name(),
             Op::Call(c) => c.name(),
         }

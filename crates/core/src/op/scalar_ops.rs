@@ -83,8 +83,8 @@ rows! {
     Sign "sign" 1 Same [-9.0, 9.0] 0.0 "Sign: -1, 0 or 1, NaN for NaN; z / |z| for complex numbers." int (|x, _| x[0].signum()) float (|x| if x[0] == 0.0 || x[0].is_nan() { x[0] } else { x[0].signum() }) complex (|x| if x[0].norm() == 0.0 { x[0] } else { x[0] / x[0].norm() });
     Square "square" 1 Same [-9.0, 9.0] 0.0 "x times x." int (|x, _| x[0].wrapping_mul(x[0])) float (|x| x[0] * x[0]) complex (|x| x[0] * x[0]);
     Sqrt "sqrt" 1 Inexact [0.0, 99.0] 0.0 "Square root." int _ float (|x| x[0].sqrt()) complex (|x| x[0].sqrt());
-    Rsqrt "rsqrt" 1 Inexact [0.01, 99.0] 1.0 "1 over the square root." int _ float (|x| 1.0 / x[0].sqrt()) complex (|x| x[0].sqrt().inv());
-    Reciprocal "reciprocal" 1 Inexact [0.1, 9.0] 0.0 "1 over x." int _ float (|x| 1.0 / x[0]) complex (|x| x[0].inv());
+    Rsqrt "rsqrt" 1 Inexact [0.01, 99.0] 1.0 "1 over the square root." int _ float (|x| 1.0 / x[0].sqrt()) complex (|x| complex_quotient(re(1.0), x[0].sqrt()));
+    Reciprocal "reciprocal" 1 Inexact [0.1, 9.0] 0.0 "1 over x." int _ float (|x| 1.0 / x[0]) complex (|x| complex_quotient(re(1.0), x[0]));
     Exp "exp" 1 Inexact [-80.0, 80.0] 2.0 "Exponential." int _ float (|x| x[0].exp()) complex (|x| x[0].exp());
     Expm1 "expm1" 1 Inexact [-10.0, 80.0] 3.0 "exp(x) - 1, exact near 0." int _ float (|x| x[0].exp_m1()) complex (|x| x[0].exp() - 1.0);
     Log "log" 1 Inexact [0.001, 999.0] 2.0 "Natural logarithm." int _ float (|x| x[0].ln()) complex (|x| x[0].ln());
@@ -94,15 +94,15 @@ rows! {
     Sin "sin" 1 Inexact [-99.0, 99.0] 2.0 "Sine of radians." int _ float (|x| x[0].sin()) complex (|x| x[0].sin());
     Cos "cos" 1 Inexact [-99.0, 99.0] 2.0 "Cosine of radians." int _ float (|x| x[0].cos()) complex (|x| x[0].cos());
     Tan "tan" 1 Inexact [-1.5, 1.5] 4.0 "Tangent of radians." int _ float (|x| x[0].tan()) complex (|x| x[0].tan());
-    Arcsin "arcsin" 1 Inexact [-1.0, 1.0] 4.0 "Inverse sine." int _ float (|x| x[0].asin()) complex (|x| x[0].asin());
-    Arccos "arccos" 1 Inexact [-1.0, 1.0] 4.0 "Inverse cosine." int _ float (|x| x[0].acos()) complex (|x| x[0].acos());
-    Arctan "arctan" 1 Inexact [-9.0, 9.0] 4.0 "Inverse tangent." int _ float (|x| x[0].atan()) complex (|x| x[0].atan());
+    Arcsin "arcsin" 1 Inexact [-1.0, 1.0] 4.0 "Inverse sine." int _ float (|x| x[0].asin()) complex (|x| complex_asin(x[0]));
+    Arccos "arccos" 1 Inexact [-1.0, 1.0] 4.0 "Inverse cosine." int _ float (|x| x[0].acos()) complex (|x| complex_acos(x[0]));
+    Arctan "arctan" 1 Inexact [-9.0, 9.0] 4.0 "Inverse tangent." int _ float (|x| x[0].atan()) complex (|x| turned(complex_atanh, x[0]));
     Sinh "sinh" 1 Inexact [-9.0, 9.0] 4.0 "Hyperbolic sine." int _ float (|x| x[0].sinh()) complex (|x| x[0].sinh());
     Cosh "cosh" 1 Inexact [-9.0, 9.0] 4.0 "Hyperbolic cosine." int _ float (|x| x[0].cosh()) complex (|x| x[0].cosh());
     Tanh "tanh" 1 Inexact [-9.0, 9.0] 3.0 "Hyperbolic tangent." int _ float (|x| x[0].tanh()) complex (|x| x[0].tanh());
-    Arcsinh "arcsinh" 1 Inexact [-9.0, 9.0] 4.0 "Inverse hyperbolic sine." int _ float (|x| x[0].asinh()) complex (|x| x[0].asinh());
+    Arcsinh "arcsinh" 1 Inexact [-9.0, 9.0] 4.0 "Inverse hyperbolic sine." int _ float (|x| x[0].asinh()) complex (|x| turned(complex_asin, x[0]));
     Arccosh "arccosh" 1 Inexact [1.0, 9.0] 4.0 "Inverse hyperbolic cosine." int _ float (|x| x[0].acosh()) complex (|x| x[0].acosh());
-    Arctanh "arctanh" 1 Inexact [-0.99, 0.99] 4.0 "Inverse hyperbolic tangent." int _ float (|x| x[0].atanh()) complex (|x| x[0].atanh());
+    Arctanh "arctanh" 1 Inexact [-0.99, 0.99] 4.0 "Inverse hyperbolic tangent." int _ float (|x| x[0].atanh()) complex (|x| complex_atanh(x[0]));
     Sigmoid "sigmoid" 1 Inexact [-80.0, 80.0] 3.0 "1 / (1 + exp(-x))." int _ float (|x| 1.0 / (1.0 + (-x[0]).exp())) complex (|x| (re(1.0) + (-x[0]).exp()).inv());
     Erf "erf" 1 Inexact [-4.0, 4.0] 4.0 "Error function." int _ float (|x| libm::erf(x[0])) complex _;
     Erfinv "erfinv" 1 Inexact [-0.99, 0.99] 4.0 "Inverse error function (float32 accuracy)." int _ float (|x| erfinv(x[0] as f32) as f64) complex _;
@@ -120,8 +120,8 @@ rows! {
     Add "add" 2 Same [-9.0, 9.0] 0.0 "Sum." int (|x, _| x[0] + x[1]) float (|x| x[0] + x[1]) complex (|x| x[0] + x[1]);
     Sub "subtract" 2 Same [-9.0, 9.0] 0.0 "Difference." int (|x, _| x[0] - x[1]) float (|x| x[0] - x[1]) complex (|x| x[0] - x[1]);
     Mul "multiply" 2 Same [-9.0, 9.0] 0.0 "Product." int (|x, _| x[0].wrapping_mul(x[1])) float (|x| x[0] * x[1]) complex (|x| x[0] * x[1]);
-    Div "divide" 2 Inexact [-9.0, 9.0] 0.0 "True quotient." int _ float (|x| x[0] / x[1]) complex (|x| x[0] / x[1]);
-    FloorDiv "floor_divide" 2 Same [-9.0, 9.0] 0.0 "Quotient rounded down; 0 for an integer divided by 0." int (|x, _| if x[1] == 0 { 0 } else { floor_div(x[0], x[1]) }) float (|x| (x[0] / x[1]).floor()) complex (|x| x[0] / x[1]);
+    Div "divide" 2 Inexact [-9.0, 9.0] 0.0 "True quotient." int _ float (|x| x[0] / x[1]) complex (|x| complex_quotient(x[0], x[1]));
+    FloorDiv "floor_divide" 2 Same [-9.0, 9.0] 0.0 "Quotient rounded down; 0 for an integer divided by 0." int (|x, _| if x[1] == 0 { 0 } else { floor_div(x[0], x[1]) }) float (|x| (x[0] / x[1]).floor()) complex (|x| complex_quotient(x[0], x[1]));
     Rem "remainder" 2 Same [-9.0, 9.0] 0.0 "Remainder with the divisor's sign; x itself for an integer and divisor 0." int (|x, _| if x[1] == 0 { x[0] } else { x[0] - floor_div(x[0], x[1]) * x[1] }) float (|x| remainder(x[0], x[1])) complex _;
     Pow "power" 2 Same [0.1, 4.0] 16.0 "x to the y; an integer to a negative power is 0, except for 1 and -1." int (|x, _| int_pow(x[0], x[1])) float (|x| x[0].powf(x[1])) complex (|x| if x[1] == re(0.0) { re(1.0) } else { x[0].powc(x[1]) });
     Max "maximum" 2 Same [-9.0, 9.0] 0.0 "The larger; NaN from either side wins." int (|x, _| x[0].max(x[1])) float (|x| if x[0].is_nan() || x[0] > x[1] { x[0] } else { x[1] }) complex (|x| if lex(x[0], x[1]).is_gt() { x[0] } else { x[1] });
@@ -203,6 +203,47 @@ fn shift_count(n: i128, d: Dtype) -> u32 {
 fn log_add_exp(a: f64, b: f64) -> f64 {
     let (hi, lo) = if a > b || a.is_nan() { (a, b) } else { (b, a) };
     if hi.is_infinite() && (lo == hi || hi > 0.0) { hi } else { hi + (lo - hi).exp().ln_1p() }
+}
+
+type C = num_complex::Complex<f64>;
+
+/// A quotient as C99 (annex G) has it: zero where a finite number is divided by an infinite one; by zero, infinity times
+/// each part of the number.
+fn complex_quotient(a: C, b: C) -> C {
+    if b.re == 0.0 && b.im == 0.0 {
+        return a * f64::INFINITY.copysign(b.re);
+    }
+    if a.is_finite() && (b.re.is_infinite() || b.im.is_infinite()) {
+        let unit = |x: f64| (x.is_infinite() as u8 as f64).copysign(x);
+        let (re, im) = (unit(b.re), unit(b.im));
+        return C::new(0.0 * (a.re * re + a.im * im), 0.0 * (a.im * re - a.re * im));
+    }
+    a / b
+}
+
+// On a branch cut the sign of a zero part says from which side it is approached, as in C99.
+// Source: W. Kahan, Branch cuts for complex elementary functions, 1987.
+
+fn complex_asin(z: C) -> C {
+    let (less, more) = (C::new(1.0 - z.re, -z.im).sqrt(), C::new(1.0 + z.re, z.im).sqrt());
+    C::new(z.re.atan2((less * more).re), (less.conj() * more).im.asinh())
+}
+
+/// `f(iz) / i`: arcsinh from arcsin, arctan from arctanh.
+fn turned(f: fn(C) -> C, z: C) -> C {
+    let w = f(C::new(-z.im, z.re));
+    C::new(w.im, -w.re)
+}
+
+fn complex_acos(z: C) -> C {
+    let (less, more) = (C::new(1.0 - z.re, -z.im).sqrt(), C::new(1.0 + z.re, z.im).sqrt());
+    C::new(2.0 * less.re.atan2(more.re), (more.conj() * less).im.asinh())
+}
+
+fn complex_atanh(z: C) -> C {
+    let (x, y) = (z.re, z.im);
+    let wide = (1.0 - x) * (1.0 + x) - y * y;
+    C::new(0.25 * (4.0 * x / ((1.0 - x) * (1.0 - x) + y * y)).ln_1p(), 0.5 * (2.0 * y).atan2(wide))
 }
 
 /// Inverse error function in float32.

@@ -7,7 +7,7 @@ mod codes;
 mod conv;
 mod elementwise;
 mod index;
-mod linalg;
+pub mod linalg;
 mod matmul;
 mod memory;
 mod nn;
@@ -167,6 +167,7 @@ fn compute(op: &Op, ins: &[Tensor], cells: &[Number], outs: &[Aval]) -> Result<V
         Op::RandomBits => random::bits(&ins[0], out)?,
         Op::Conv(c) => conv::conv(c, &ins[0], &ins[1], out)?,
         Op::Inverse => linalg::inverse(&ins[0], out)?,
+        Op::Eigh => return linalg::eigh(&ins[0], outs),
         Op::Param(_)
         | Op::Reshape
         | Op::Transpose(_)

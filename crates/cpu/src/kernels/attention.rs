@@ -11,8 +11,9 @@
 //! masked, by a boolean mask, by the causal rule or by −∞ in an additive mask, the result is the
 //! plain mean of all valid values; with a sink it is 0. Without any key the result is 0.
 
-use super::matmul::{Mat, add_scaled, dot};
+use super::matmul::Mat;
 use super::panel::{self, MR, NR};
+use super::vecmat;
 use crate::pool::{self, Shared};
 use crate::simd::convert::Load;
 use crate::simd::math::exp1;
@@ -21,8 +22,6 @@ use std::cell::RefCell;
 
 /// Keys in a task of one-query attention.
 pub const CHUNK: usize = 256;
-/// Keys in a block of one-query attention.
-const SMALL: usize = 32;
 /// Keys in a block of attention with several queries.
 const BLOCK: usize = 128;
 
@@ -372,49 +371,41 @@ fn decode<K: Load, V: Load>(
     row: impl Fn(usize, usize, usize) -> usize + Sync,
 ) {
     let group = p.heads / p.kv_heads;
-    let (d, dv) = (p.dim.next_multiple_of(16), p.value_dim.next_multiple_of(16));
+    let (d, dv) = (p.dim, p.value_dim);
     let chunks = p.keys.div_ceil(CHUNK);
     // One part for each head and chunk: the maximum, the sum, the weighted values.
-    let part = dv + 16;
+    let part = dv.next_multiple_of(16) + 16;
     PARTS.with_borrow_mut(|parts| {
         parts.resize(p.batch * p.heads * chunks * part, 0.0);
         let len = group * part;
         pool::for_chunks(&mut parts[..], len, |task, parts| {
             let (head, chunk) = (task / chunks, task % chunks);
             let (b, g) = (head / p.kv_heads, head % p.kv_heads);
+            let (start, n) = (chunk * CHUNK, CHUNK.min(p.keys - chunk * CHUNK));
+            let at = |st: [usize; 3]| b * st[0] + g * st[1] + start * st[2];
+            let keys = Mat::new(p.k.0, at(p.k.1), n, d, p.k.1[2] as isize, 1).expect("checked keys");
+            let values = Mat::new(p.v.0, at(p.v.1), n, dv, p.v.1[2] as isize, 1).expect("checked values");
             SCRATCH.with_borrow_mut(|t| {
-                t.q.resize(group * d, 0.0);
-                t.k.resize(SMALL * d, 0.0);
-                t.v.resize(SMALL * dv, 0.0);
+                t.q.clear();
+                for h in g * group..(g + 1) * group {
+                    let at = b * p.q.1[0] + h * p.q.1[1];
+                    t.q.extend(p.q.0[at..at + d].iter().map(|q| q * p.scale));
+                }
                 t.s.resize(group * CHUNK, 0.0);
-                for (r, q) in t.q.chunks_exact_mut(d.max(1)).enumerate() {
-                    let at = b * p.q.1[0] + (g * group + r) * p.q.1[1];
-                    q[p.dim..].fill(0.0);
-                    for (o, q) in q.iter_mut().zip(&p.q.0[at..at + p.dim]) {
-                        *o = q * p.scale;
-                    }
-                }
-                for part in parts.chunks_exact_mut(part) {
-                    part.fill(0.0);
-                    part[0] = f32::NEG_INFINITY;
-                }
-                let (start, end) = (chunk * CHUNK, p.keys.min((chunk + 1) * CHUNK));
-                for first in (start..end).step_by(SMALL) {
-                    let n = SMALL.min(end - first);
-                    Sdpa::<K, V>::rows(p.k, b, g, first, n, p.dim, d.max(1), &mut t.k);
-                    scores(&t.q, &t.k, d, n, &mut t.s[first - start..]);
+                if d == 0 {
+                    t.s.fill(0.0);
+                } else {
+                    vecmat::dots(&t.q, keys, &mut t.s, CHUNK);
                 }
                 for (r, part) in parts.chunks_exact_mut(part).enumerate() {
-                    let s = &mut t.s[r * CHUNK..][..end - start];
+                    part.fill(0.0);
+                    part[0] = f32::NEG_INFINITY;
+                    let s = &mut t.s[r * CHUNK..][..n];
                     p.mask_row(b, g * group + r, 0, start, s);
                     let (top, sum) = part[..2].split_at_mut(1);
                     fold_in(s, &mut top[0], &mut sum[0], &mut []);
                 }
-                for first in (start..end).step_by(SMALL) {
-                    let n = SMALL.min(end - first);
-                    Sdpa::<K, V>::rows(p.v, b, g, first, n, p.value_dim, dv, &mut t.v);
-                    add_values(&t.s[first - start..], n, &t.v, dv, &mut parts[16..], part, group);
-                }
+                vecmat::combine(&t.s, CHUNK, values, &mut parts[16..], part, group);
             });
         });
         let mut line = Vec::new();
@@ -446,45 +437,6 @@ fn decode<K: Load, V: Load>(
             o.iter_mut().for_each(|o| *o *= inverse);
         }
     });
-}
-
-/// Scores of every query of a group with `n` keys; rows are padded to `d`, a multiple of 16, and
-/// the scores of a query stand `CHUNK` from the next one's.
-fn scores(q: &[f32], k: &[f32], d: usize, n: usize, s: &mut [f32]) {
-    if d == 0 {
-        s.fill(0.0);
-        return;
-    }
-    crate::isa::dispatch!(
-        avx512: super::attention512::scores(q, k, d, n, s, CHUNK),
-        avx2: scores_by_dots(q, k, d, n, s),
-        portable: scores_by_dots(q, k, d, n, s),
-    )
-}
-
-fn scores_by_dots(q: &[f32], k: &[f32], d: usize, n: usize, s: &mut [f32]) {
-    for (q, s) in q.chunks_exact(d).zip(s.chunks_mut(CHUNK)) {
-        for (k, s) in k.chunks_exact(d).take(n).zip(s) {
-            *s = dot(q, k);
-        }
-    }
-}
-
-/// Adds the weighted values to each head's sums, which stand `stride` apart.
-fn add_values(s: &[f32], n: usize, v: &[f32], dv: usize, o: &mut [f32], stride: usize, heads: usize) {
-    crate::isa::dispatch!(
-        avx512: super::attention512::values(s, CHUNK, n, v, dv, o, stride, heads),
-        avx2: values_by_rows(s, n, v, dv, o, stride, heads),
-        portable: values_by_rows(s, n, v, dv, o, stride, heads),
-    )
-}
-
-fn values_by_rows(s: &[f32], n: usize, v: &[f32], dv: usize, o: &mut [f32], stride: usize, heads: usize) {
-    for g in 0..heads {
-        for (s, v) in s[g * CHUNK..][..n].iter().zip(v.chunks_exact(dv)) {
-            add_scaled(*s, v, &mut o[g * stride..][..dv]);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ fn with_packed_x(x: &[f32], m: usize, cols: usize, f: impl FnOnce(&[f32])) {
 }
 
 /// All products of packed vectors with the weights of a strip of `NR` rows from `first`, packed.
-fn strip_product(
+pub(super) fn strip_product(
     x: &[f32],
     w: &[f32],
     cols: usize,

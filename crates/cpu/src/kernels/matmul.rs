@@ -8,6 +8,7 @@
 //! loses here), and `ISOPACE_ISA` does not reach into it.
 
 use super::panel::{self, MR, NR};
+use super::vecmat;
 use crate::pool::{self, Shared};
 use crate::simd::convert::Load;
 use crate::simd::lanes::madd;
@@ -331,11 +332,9 @@ fn thin<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) -> bool {
         let b = b.transposed();
         let per = (16384 / k).max(1);
         pool::for_chunks(out, per, |i, out| {
-            SCRATCH.with_borrow_mut(|[line, sums]| {
+            SCRATCH.with_borrow_mut(|[_, sums]| {
                 sums.resize(out.len(), 0.0);
-                for (j, s) in sums.iter_mut().enumerate() {
-                    *s = T::with_f32(b.slice(i * per + j), line, |y| dot(x, y));
-                }
+                vecmat::dots(x, b.rows_from(i * per, out.len()), sums, out.len());
                 T::narrow(sums, out);
             })
         });
@@ -356,25 +355,6 @@ fn thin<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) -> bool {
     }
     debug_assert_eq!(n, out.len());
     true
-}
-
-crate::isa::multiversion! {
-    /// The sum of products: 64 running sums in the order of the elements, added up pairwise.
-    pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
-        // One flat array: nested ones are vectorised across the wrong axis.
-        let mut acc = [0f32; 64];
-        let (xs, xr) = x.as_chunks::<64>();
-        let (ys, yr) = y[..x.len()].as_chunks::<64>();
-        for (x, y) in xs.iter().zip(ys) {
-            for j in 0..64 {
-                acc[j] = madd::<FMA>(x[j], y[j], acc[j]);
-            }
-        }
-        for (i, (x, y)) in xr.iter().zip(yr).enumerate() {
-            acc[i] = madd::<FMA>(*x, *y, acc[i]);
-        }
-        fold(acc)
-    }
 }
 
 /// Adds 64 sums pairwise.

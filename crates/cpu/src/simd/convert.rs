@@ -3,9 +3,22 @@
 use super::lanes::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use half::{bf16, f16};
 
+/// How a [`Load`] type stands in memory, for code that widens it in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// float32.
+    F32,
+    /// float16.
+    F16,
+    /// bfloat16.
+    BF16,
+}
+
 /// A type that is computed in float32: float32 itself, float16 and bfloat16. Values are rounded
 /// once, to nearest, ties to even.
-pub trait Load: Copy + Default + Send + Sync + 'static {
+pub trait Load: bytemuck::Pod + Default + Send + Sync {
+    /// How it is stored.
+    const STORED: Stored;
     /// Writes the values of `src` as float32.
     fn widen(src: &[Self], dst: &mut [f32]);
     /// Writes the values of `src` rounded.
@@ -26,6 +39,7 @@ pub trait Load: Copy + Default + Send + Sync + 'static {
 }
 
 impl Load for f32 {
+    const STORED: Stored = Stored::F32;
     fn widen(src: &[f32], dst: &mut [f32]) {
         dst[..src.len()].copy_from_slice(src);
     }
@@ -42,6 +56,7 @@ impl Load for f32 {
 }
 
 impl Load for f16 {
+    const STORED: Stored = Stored::F16;
     fn widen(src: &[f16], dst: &mut [f32]) {
         widen_f16(bytemuck::cast_slice(src), &mut dst[..src.len()]);
     }
@@ -51,6 +66,7 @@ impl Load for f16 {
 }
 
 impl Load for bf16 {
+    const STORED: Stored = Stored::BF16;
     fn widen(src: &[bf16], dst: &mut [f32]) {
         widen_bf16(bytemuck::cast_slice(src), &mut dst[..src.len()]);
     }

@@ -60,7 +60,55 @@ pub fn at<T, const N: usize>(s: &[T], at: usize) -> &[T; N] {
 /// caller without it cannot call these outside `unsafe`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
+    use crate::simd::convert::{Load, Stored};
     use std::arch::x86_64::*;
+
+    /// Loads 16 values as float32.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub fn widen_x16<T: Load>(a: &[T; 16]) -> __m512 {
+        match T::STORED {
+            Stored::F32 => load_f32x16(bytemuck::cast_ref(a)),
+            Stored::F16 => _mm512_cvtph_ps(load_u16x16(bytemuck::cast_ref(a))),
+            Stored::BF16 => {
+                let wide = _mm512_cvtepu16_epi32(load_u16x16(bytemuck::cast_ref(a)));
+                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
+            }
+        }
+    }
+
+    /// Loads 8 values as float32.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    pub fn widen_x8<T: Load>(a: &[T; 8]) -> __m256 {
+        match T::STORED {
+            Stored::F32 => load_f32x8(bytemuck::cast_ref(a)),
+            Stored::F16 => _mm256_cvtph_ps(load_u16x8(bytemuck::cast_ref(a))),
+            Stored::BF16 => {
+                let wide = _mm256_cvtepu16_epi32(load_u16x8(bytemuck::cast_ref(a)));
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
+            }
+        }
+    }
+
+    /// Adds up each of four vectors; the sums are the four lanes of the result.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    pub fn sums_x16(v: [__m512; 4]) -> __m128 {
+        let a = _mm512_add_ps(_mm512_unpacklo_ps(v[0], v[1]), _mm512_unpackhi_ps(v[0], v[1]));
+        let b = _mm512_add_ps(_mm512_unpacklo_ps(v[2], v[3]), _mm512_unpackhi_ps(v[2], v[3]));
+        let s = _mm512_add_ps(_mm512_shuffle_ps::<0x44>(a, b), _mm512_shuffle_ps::<0xee>(a, b));
+        let h = _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps::<1>(s));
+        _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps::<1>(h))
+    }
+
+    /// Adds up each of four vectors; the sums are the four lanes of the result.
+    #[inline]
+    #[target_feature(enable = "avx")]
+    pub fn sums_x8(v: [__m256; 4]) -> __m128 {
+        let s = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+        _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps::<1>(s))
+    }
 
     /// Asks for the cache lines of `bytes` bytes, `ahead` bytes after the start of `s`; a hint that
     /// may point anywhere.

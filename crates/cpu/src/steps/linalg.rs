@@ -1,11 +1,12 @@
 //! Dense linear algebra.
 
-use super::{inputs, one};
+use super::{Outs, inputs, many, one};
 use crate::buffer::CpuBuffer;
 use crate::pool;
 use crate::view::{self, dense, dense_f32};
-use isopace_core::backend::{Kernel, Spec};
-use isopace_core::{Dtype, Result, bail};
+use isopace_core::backend::{Kernel, Spec, Value};
+use isopace_core::reference::linalg::symmetric_eigen;
+use isopace_core::{Aval, Dtype, Result, bail};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -41,6 +42,50 @@ fn invert(a: &mut [f64], n: usize, out: &mut [f64]) -> bool {
     true
 }
 
+/// The elements as float64, in row-major order.
+fn wide(x: &Value, d: Dtype) -> Result<Vec<f64>> {
+    Ok(match d {
+        Dtype::F64 => dense::<f64>(x)?.to_vec(),
+        _ => dense_f32(x, d)?.iter().map(|&x| x as f64).collect(),
+    })
+}
+
+/// A value from its elements as float64.
+fn narrow(x: &[f64], out: &Aval) -> Result<Value> {
+    if out.dtype == Dtype::F64 {
+        let mut b = CpuBuffer::new(out.nbytes())?;
+        b.slice_mut::<f64>()?.copy_from_slice(x);
+        return Ok(view::value(b, out));
+    }
+    let x: Vec<f32> = x.iter().map(|&x| x as f32).collect();
+    Ok(view::value(view::round_f32(&x, out.dtype)?, out))
+}
+
+/// Eigenvalues and eigenvectors of symmetric matrices in the last two axes.
+pub fn eigh(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
+    let d = inputs(spec, 1)?[0].dtype;
+    let (values, vectors) = (spec.outs[0].clone(), spec.outs[1].clone());
+    let n = *values.shape.last().unwrap_or(&0);
+    many(spec, move |ins, _| {
+        let a = wide(&ins[0], d)?;
+        let (mut w, mut v) = (vec![0.0; values.shape.elems()], vec![0.0; a.len()]);
+        if n > 0 {
+            let mut parts: Vec<_> = w.chunks_mut(n).zip(v.chunks_mut(n * n)).collect();
+            pool::for_chunks(&mut parts, 1, |i, p| {
+                for (w, v) in p {
+                    let (values, vectors) = symmetric_eigen(&a[i * n * n..][..n * n], n);
+                    w.copy_from_slice(&values);
+                    v.copy_from_slice(&vectors);
+                }
+            });
+        }
+        let mut made = Outs::new();
+        made.push(narrow(&w, &values)?);
+        made.push(narrow(&v, &vectors)?);
+        Ok(made)
+    })
+}
+
 /// The inverse of square matrices in the last two axes.
 pub fn inverse(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
     let (avals, out) = (inputs(spec, 1)?, spec.outs[0].clone());
@@ -50,10 +95,7 @@ pub fn inverse(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
         bail!(Unsupported, "[inverse] {d} is not accepted; accepted: floating dtypes");
     }
     one(spec, move |ins, _| {
-        let mut a: Vec<f64> = match d {
-            Dtype::F64 => dense::<f64>(&ins[0])?.to_vec(),
-            _ => dense_f32(&ins[0], d)?.iter().map(|&x| x as f64).collect(),
-        };
+        let mut a = wide(&ins[0], d)?;
         let mut r = vec![0.0; a.len()];
         if n > 0 {
             let mut pairs: Vec<_> = a.chunks_mut(n * n).zip(r.chunks_mut(n * n)).collect();
@@ -68,12 +110,6 @@ pub fn inverse(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
                 bail!(Argument, "[inverse] matrix {singular} is singular");
             }
         }
-        if d == Dtype::F64 {
-            let mut b = CpuBuffer::new(out.nbytes())?;
-            b.slice_mut::<f64>()?.copy_from_slice(&r);
-            return Ok(view::value(b, &out));
-        }
-        let narrow: Vec<f32> = r.iter().map(|&x| x as f32).collect();
-        Ok(view::value(view::round_f32(&narrow, d)?, &out))
+        narrow(&r, &out)
     })
 }

@@ -1,6 +1,5 @@
 //! Kernels for steps: from a [`Spec`] to something that runs. One file for each family of ops.
 
-mod codes;
 mod conv;
 mod copy;
 mod custom;
@@ -27,24 +26,21 @@ use std::sync::Arc;
 /// What a step gives back, one value for each output.
 pub(crate) type Outs = SmallVec<[Value; 1]>;
 
-type Run = dyn Fn(&mut [Value], &[Number]) -> Result<Outs> + Send + Sync;
-
 /// A kernel from a function that holds what it knows of its step.
-struct Step {
+struct Step<F> {
+    run: F,
     name: String,
-    run: Box<Run>,
 }
 
-impl fmt::Debug for Step {
+impl<F> fmt::Debug for Step<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Step({})", self.name)
     }
 }
 
-impl Kernel for Step {
+impl<F: Fn(&mut [Value], &[Number], &mut Vec<Value>) -> Result<()> + Send + Sync> Kernel for Step<F> {
     fn run(&self, ins: &mut [Value], cells: &[Number], outs: &mut Vec<Value>) -> Result<()> {
-        outs.extend((self.run)(ins, cells)?);
-        Ok(())
+        (self.run)(ins, cells, outs)
     }
 }
 
@@ -53,7 +49,10 @@ pub(crate) fn one(
     spec: Spec<'_>,
     run: impl Fn(&mut [Value], &[Number]) -> Result<Value> + Send + Sync + 'static,
 ) -> Result<Arc<dyn Kernel>> {
-    many(spec, move |ins, cells| Ok(smallvec::smallvec![run(ins, cells)?]))
+    step(spec, move |ins, cells, outs| {
+        outs.push(run(ins, cells)?);
+        Ok(())
+    })
 }
 
 /// A kernel with any number of outputs.
@@ -61,7 +60,17 @@ pub(crate) fn many(
     spec: Spec<'_>,
     run: impl Fn(&mut [Value], &[Number]) -> Result<Outs> + Send + Sync + 'static,
 ) -> Result<Arc<dyn Kernel>> {
-    Ok(Arc::new(Step { name: spec.op.name().into(), run: Box::new(run) }))
+    step(spec, move |ins, cells, outs| {
+        outs.extend(run(ins, cells)?);
+        Ok(())
+    })
+}
+
+fn step(
+    spec: Spec<'_>,
+    run: impl Fn(&mut [Value], &[Number], &mut Vec<Value>) -> Result<()> + Send + Sync + 'static,
+) -> Result<Arc<dyn Kernel>> {
+    Ok(Arc::new(Step { name: spec.op.name().into(), run }))
 }
 
 /// A scalar of the step as a float.
@@ -134,6 +143,7 @@ pub fn kernel(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
         Op::RandomBits => random::random_bits(spec),
         Op::Conv(c) => conv::conv(spec, c),
         Op::Inverse => linalg::inverse(spec),
+        Op::Eigh => linalg::eigh(spec),
         Op::Custom(c) => custom::custom(spec, c),
     }
 }

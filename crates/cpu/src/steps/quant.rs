@@ -1,16 +1,16 @@
 //! Quantized weights as steps: products, rows, conversions both ways.
 
-use super::codes::{codes_f32, e8m0, fp4, fp8, pack, to_e8m0, to_fp4, to_fp8};
 use super::{Outs, inputs, many, matmul, one};
 use crate::buffer::CpuBuffer;
+use crate::kernels::codes::{e8m0, fp8, pack, to_e8m0, to_fp4, to_fp8};
 use crate::kernels::gemv::{
     QuantX, dequantize_row, pack_into, qmatmul_f32, qmatmul_i8, qmatmul_packed_f32, qmatmul_packed_i8,
 };
+use crate::kernels::grouped::{self, Code, Grouped, Groups};
 use crate::kernels::quant::Spec as BlockSpec;
 use crate::kernels::quant::packed::{TILE, packed_bytes, read_block, tile_bytes};
 use crate::pool;
 use crate::view::{self, buffer, dense, dense_f32};
-use half::{bf16, f16};
 use isopace_core::backend::{Kernel, Spec, Value};
 use isopace_core::op::index::clamp;
 use isopace_core::op::{QuantMatmul, QuantMode, WeightFormat};
@@ -19,55 +19,11 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A real floating array read where it stands.
-enum Floats<'a> {
-    F32(Cow<'a, [f32]>),
-    F16(Cow<'a, [f16]>),
-    BF16(Cow<'a, [bf16]>),
-}
-
-impl<'a> Floats<'a> {
-    fn new(v: &'a Value, d: Dtype) -> Result<Floats<'a>> {
-        Ok(match d {
-            Dtype::F16 => Floats::F16(dense(v)?),
-            Dtype::BF16 => Floats::BF16(dense(v)?),
-            d => Floats::F32(dense_f32(v, d)?),
-        })
-    }
-
-    #[inline]
-    fn get(&self, i: usize) -> f32 {
-        match self {
-            Floats::F32(x) => x[i],
-            Floats::F16(x) => x[i].to_f32(),
-            Floats::BF16(x) => x[i].to_f32(),
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Floats::F32(x) => x.len(),
-            Floats::F16(x) => x.len(),
-            Floats::BF16(x) => x.len(),
-        }
-    }
-
-    /// Rounds to the dtype.
-    fn round(&self, x: f32) -> f32 {
-        match self {
-            Floats::F32(_) => x,
-            Floats::F16(_) => f16::from_f32(x).to_f32(),
-            Floats::BF16(_) => bf16::from_f32(x).to_f32(),
-        }
-    }
-}
-
 /// A weight of any format: a stack of matrices of `rows` x `cols`.
 enum Weight<'a> {
     Block { format: BlockFormat, bytes: Cow<'a, [u8]> },
     Packed { format: BlockFormat, bytes: &'a [u8], rows: usize },
-    Affine { group: usize, bits: usize, words: Cow<'a, [u32]>, scales: Floats<'a>, biases: Floats<'a> },
-    Float { group: usize, bits: usize, mode: QuantMode, words: Cow<'a, [u32]>, scales: Cow<'a, [u8]> },
+    Grouped(Grouped<'a>),
 }
 
 /// A weight with its extents; `lead` matrices stand one after the other.
@@ -104,25 +60,24 @@ impl<'a> Matrices<'a> {
             }
             WeightFormat::Grouped { group, bits, mode } => {
                 let (group, bits) = (group as usize, bits as usize);
-                let words: Cow<'a, [u32]> = dense(&parts[0])?;
                 let cols = shape.last().copied().unwrap_or(0) * 32 / bits.max(1);
-                let groups = lead * rows * cols / group.max(1);
-                let fits = |n: usize| n == groups && cols.is_multiple_of(group);
-                let weight = if mode == QuantMode::Affine {
-                    let (scales, biases) =
-                        (Floats::new(&parts[1], avals[1].dtype)?, Floats::new(&parts[2], avals[2].dtype)?);
-                    if !fits(scales.len()) || !fits(biases.len()) {
-                        bail!(Shape, "[dequantize] {} scales for {groups} groups", scales.len());
-                    }
-                    Weight::Affine { group, bits, words, scales, biases }
-                } else {
-                    let scales: Cow<'a, [u8]> = dense(&parts[1])?;
-                    if !fits(scales.len()) {
-                        bail!(Shape, "[dequantize] {} scales for {groups} groups", scales.len());
-                    }
-                    Weight::Float { group, bits, mode, words, scales }
+                let floats = |i: usize| -> Result<Groups<'a>> {
+                    Ok(match avals[i].dtype {
+                        Dtype::F16 => Groups::F16(dense(&parts[i])?),
+                        Dtype::BF16 => Groups::BF16(dense(&parts[i])?),
+                        d => Groups::F32(dense_f32(&parts[i], d)?),
+                    })
                 };
-                (weight, lead, rows, cols)
+                let (code, scales, biases) = match mode {
+                    QuantMode::Affine => (Code::Int, floats(1)?, Some(floats(2)?)),
+                    QuantMode::NvFp4 => (Code::Fp4, Groups::Fp8(dense(&parts[1])?), None),
+                    QuantMode::MxFp4 => (Code::Fp4, Groups::E8m0(dense(&parts[1])?), None),
+                    QuantMode::MxFp8 => (Code::Fp8, Groups::E8m0(dense(&parts[1])?), None),
+                };
+                let words = dense(&parts[0])?;
+                let w = Grouped { rows: lead * rows, cols, group, bits, code, words, scales, biases };
+                w.check()?;
+                (Weight::Grouped(w), lead, rows, cols)
             }
         };
         let m = Matrices { weight, lead, rows, cols };
@@ -134,9 +89,8 @@ impl<'a> Matrices<'a> {
         Ok(m)
     }
 
-    /// Row `r` of the stack as float32. `rounded`: as the peer's dequantize, rounding to the scales'
-    /// dtype after the product and after the sum.
-    fn row(&self, r: usize, rounded: bool, out: &mut [f32]) -> Result<()> {
+    /// Row `r` of the stack as float32, as the peer's dequantize gives it.
+    fn row(&self, r: usize, out: &mut [f32]) -> Result<()> {
         match &self.weight {
             Weight::Block { format, bytes } => {
                 let n = bytes.len() / (self.lead * self.rows).max(1);
@@ -154,45 +108,25 @@ impl<'a> Matrices<'a> {
                     }
                 }
             }
-            Weight::Affine { group, bits, words, scales, biases } => {
-                let n = self.cols * bits / 32;
-                let words = &words[r * n..][..n];
-                for (g, o) in out.chunks_mut(*group).enumerate() {
-                    let at = r * (self.cols / group) + g;
-                    let (s, b) = (scales.get(at), biases.get(at));
-                    codes_f32(words, *bits, g * group, o);
-                    if rounded {
-                        o.iter_mut().for_each(|o| *o = scales.round(scales.round(*o * s) + b));
-                    } else {
-                        o.iter_mut().for_each(|o| *o = *o * s + b);
-                    }
-                }
-            }
-            Weight::Float { group, bits, mode, words, scales } => {
-                let n = self.cols * bits / 32;
-                let words = &words[r * n..][..n];
-                for (g, o) in out.chunks_mut(*group).enumerate() {
-                    let s = scales[r * (self.cols / group) + g];
-                    let s = if *mode == QuantMode::NvFp4 { fp8(s) } else { e8m0(s) };
-                    for (k, o) in o.iter_mut().enumerate() {
-                        let c = super::codes::code(words, g * group + k, *bits);
-                        *o = s * if *mode == QuantMode::MxFp8 { fp8(c as u8) } else { fp4(c) };
-                    }
-                }
-            }
+            Weight::Grouped(w) => w.row(r, out),
         }
         Ok(())
     }
 
-    /// All rows, on the pool.
+    /// All rows, on the pool. `rounded`: as the peer's dequantize; a product takes the values as they are.
     fn all(&self, rounded: bool, out: &mut [f32]) -> Result<()> {
         if out.len() != self.lead * self.rows * self.cols {
             bail!(Shape, "[dequantize] {} values of {} x {}", out.len(), self.lead * self.rows, self.cols);
         }
+        if let Weight::Grouped(w) = &self.weight
+            && !rounded
+        {
+            return grouped::dequantize(w, out);
+        }
         let failed = parking_lot::Mutex::new(Ok(()));
         pool::for_chunks(out, self.cols.max(1) * 8, |c, part| {
             for (j, o) in part.chunks_mut(self.cols.max(1)).enumerate() {
-                if let Err(e) = self.row(c * 8 + j, rounded, o) {
+                if let Err(e) = self.row(c * 8 + j, o) {
                     *failed.lock() = Err(e);
                 }
             }
@@ -202,18 +136,7 @@ impl<'a> Matrices<'a> {
 }
 
 thread_local! {
-    static FLOATS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
     static QUANT: RefCell<QuantX> = RefCell::default();
-}
-
-fn with_floats<R>(n: usize, f: impl FnOnce(&mut [f32]) -> R) -> R {
-    let mut v = FLOATS.take();
-    if v.len() < n {
-        v.resize(n, 0.0);
-    }
-    let r = f(&mut v[..n]);
-    FLOATS.set(v);
-    r
 }
 
 /// All values of a weight, row by row.
@@ -278,59 +201,7 @@ fn product(w: &Matrices<'_>, x: &[f32], m: usize, int8: bool, o: &mut [f32]) -> 
             quantized(&mut |q| qmatmul_packed_i8(*format, bytes, rows, cols, q, o))
         }
         Weight::Packed { format, bytes, .. } => qmatmul_packed_f32(*format, bytes, rows, cols, x, m, o),
-        _ => grouped_product(w, x, m, o),
-    }
-}
-
-/// Strips of rows are dequantized into scratch and multiplied while they are in the cache.
-fn grouped_product(w: &Matrices<'_>, x: &[f32], m: usize, o: &mut [f32]) -> Result<()> {
-    const STRIP: usize = 16;
-    let (rows, cols) = (w.rows, w.cols);
-    if o.len() != m * rows || x.len() != m * cols {
-        bail!(Shape, "[quantized_matmul] {m} vectors of {cols} in and {rows} out");
-    }
-    let failed = parking_lot::Mutex::new(Ok(()));
-    let shared = pool::Shared::new(o);
-    pool::parallel_for(rows.div_ceil(STRIP), |s| {
-        let n = STRIP.min(rows - s * STRIP);
-        with_floats(cols, |f| {
-            for r in s * STRIP..s * STRIP + n {
-                if let Err(e) = w.row(r, false, f) {
-                    *failed.lock() = Err(e);
-                    return;
-                }
-                for i in 0..m {
-                    // SAFETY: element (i, r) belongs to the strip of row r alone.
-                    let o = unsafe { shared.slice(i * rows + r, 1) };
-                    o[0] = dot(&x[i * cols..][..cols], f);
-                }
-            }
-        });
-    });
-    failed.into_inner()
-}
-
-crate::isa::multiversion! {
-    /// The dot product, in 64 sums added up pairwise.
-    pub fn dot(a: &[f32], b: &[f32]) -> f32 {
-        let mut lanes = [0f32; 64];
-        let ((a, ta), (b, tb)) = (a.as_chunks::<64>(), b.as_chunks::<64>());
-        for (a, b) in a.iter().zip(b) {
-            for i in 0..64 {
-                lanes[i] = crate::simd::lanes::madd::<FMA>(a[i], b[i], lanes[i]);
-            }
-        }
-        for (i, (a, b)) in ta.iter().zip(tb).enumerate() {
-            lanes[i] = crate::simd::lanes::madd::<FMA>(*a, *b, lanes[i]);
-        }
-        let mut n = 64;
-        while n > 1 {
-            n /= 2;
-            for i in 0..n {
-                lanes[i] += lanes[i + n];
-            }
-        }
-        lanes[0]
+        Weight::Grouped(w) => grouped::qmatmul_grouped(w, x, m, o),
     }
 }
 
@@ -356,7 +227,7 @@ pub fn quant_take(spec: Spec<'_>, format: WeightFormat) -> Result<Arc<dyn Kernel
         }
         let made = view::write_f32(&out, |o| {
             for (&i, o) in index.iter().zip(o.chunks_mut(w.cols.max(1))) {
-                w.row(clamp(i, rows), true, o)?;
+                w.row(clamp(i, rows), o)?;
             }
             Ok(())
         })?;

@@ -10,7 +10,7 @@ use crate::pool;
 use crate::view::{self, Walk};
 use isopace_core::backend::{Buffer, Kernel, Spec, Value};
 use isopace_core::op::Region;
-use isopace_core::{Aval, Layout, Number, Result, bail};
+use isopace_core::{Aval, Number, Result, bail};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -163,19 +163,14 @@ impl Kernel for Fused {
         let mut made = made.into_iter();
         for (k, donor) in taken.iter().enumerate() {
             let aval = &self.outs[k];
-            let (buffer, offset): (Arc<dyn Buffer>, usize) = match donor {
-                Some(i) => {
-                    let v = view::take(&mut ins[*i]);
-                    (v.buffer, v.layout.offset)
-                }
+            let buffer: Arc<dyn Buffer> = match donor {
+                Some(i) => view::take(&mut ins[*i]).buffer,
                 None => match made.next() {
-                    Some((b, _)) => (Arc::new(b), 0),
+                    Some((b, _)) => Arc::new(b),
                     None => bail!(Internal, "[fused] output {k} has no memory"),
                 },
             };
-            let mut layout = Layout::contiguous(aval.shape.clone());
-            layout.offset = offset;
-            outs.push(Value { buffer, layout });
+            outs.push(Value::contiguous(buffer, aval));
         }
         Ok(())
     }

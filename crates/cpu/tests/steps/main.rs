@@ -1,5 +1,5 @@
 //! Every op on the CPU backend against the reference interpreter: the same spec, the same inputs in
-//! every layout, and the same bits for 1 and 2 threads.
+//! every layout, on every instruction set that the machine has, and the same bits for 1 and 2 threads.
 
 // Lists of operands read better alike, cloned or not.
 #![allow(clippy::cloned_ref_to_slice_refs)]
@@ -8,12 +8,12 @@ mod elementwise;
 mod ops;
 mod quant;
 mod runtime;
-mod speed;
 
 use isopace_core::backend::{Backend, Spec, Value};
 use isopace_core::op::Op;
 use isopace_core::{Aval, Dtype, Error, Layout, Number, Result};
 use isopace_cpu::CpuBackend;
+use isopace_cpu::isa::Isa;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// A small generator: tests need repeatable numbers, not good ones.
@@ -224,33 +224,113 @@ pub fn compare(name: &str, got: &[u8], want: &[u8], d: Dtype, t: Tolerance) {
 
 static THREADS: Mutex<()> = Mutex::new(());
 
-/// Runs a step on both and compares; inputs shared and unique, with 1 and 2 threads.
+/// Runs a step on both and compares; inputs shared and unique, with 1 and 2 threads, on each ISA.
 pub fn check(name: &str, op: &Op, ins: &[Input], cells: &[Number], outs: &[Aval], t: Tolerance) {
+    check_by(name, op, ins, cells, outs, |got, want, d| compare(name, got, want, d, t));
+}
+
+/// The sizes of an operand's elements, as float64 in the same layout.
+pub fn sizes(x: &Input) -> Input {
+    let sizes = floats(&x.bytes, x.dtype).into_iter().map(|[re, im]| re.hypot(im));
+    let bytes = sizes.flat_map(|v| v.to_le_bytes()).collect();
+    Input { bytes, layout: x.layout.clone(), dtype: Dtype::F64 }
+}
+
+/// Products of float64 operands by the reference, as floats.
+pub fn exact_product(a: &Input, b: &Input, out: &[usize]) -> Vec<f64> {
+    let out = Aval::new(out, Dtype::F64);
+    let reference = isopace_core::reference::backend();
+    let made = on(&*reference, &Op::Matmul, &[a.clone(), b.clone()], &[], &[out], false);
+    floats(&made.expect("the reference multiplies")[0], Dtype::F64).iter().map(|v| v[0]).collect()
+}
+
+/// Checks a step whose results are sums of `n` products, `sums[i]` = Σ |a||b| for result i.
+///
+/// Added in any order, with or without fused multiply–adds, each product passes through at most n
+/// roundings, so the sum is off by at most γ(n) Σ |a||b| with γ(n) = n u / (1 − n u) and u the unit
+/// roundoff of what is added in: 2⁻⁵³ for float64 and for the reference, else 2⁻²⁴ (N. Higham,
+/// Accuracy and Stability of Numerical Algorithms, section 3.1). Then both sides round to the dtype:
+/// one last place of the result.
+pub fn check_sums(
+    name: &str,
+    op: &Op,
+    ins: &[Input],
+    cells: &[Number],
+    outs: &[Aval],
+    n: usize,
+    sums: &[f64],
+) {
+    let gamma = |u: f64| n as f64 * u / (1.0 - n as f64 * u);
+    check_by(name, op, ins, cells, outs, |got, want, d| {
+        let u = if d == Dtype::F64 { (-53f64).exp2() } else { (-24f64).exp2() };
+        let (got, want) = (floats(got, d), floats(want, d));
+        assert_eq!(want.len(), sums.len(), "{name}");
+        for (i, ((g, w), sum)) in got.into_iter().zip(want).zip(sums).enumerate() {
+            let off = (gamma(u) + gamma((-53f64).exp2())) * sum;
+            for k in 0..2 {
+                let allowed = off + (w[k].abs() + off) * epsilon(d) + tiny(d);
+                assert!(
+                    (g[k] - w[k]).abs() <= allowed,
+                    "{name}: element {i} is {:e}, should be {:e} (off by {:e}, allowed {allowed:e})",
+                    g[k],
+                    w[k],
+                    (g[k] - w[k]).abs()
+                );
+            }
+        }
+    });
+}
+
+/// Runs a step on both and compares by `compare(got, want, dtype)`.
+fn check_by(
+    name: &str,
+    op: &Op,
+    ins: &[Input],
+    cells: &[Number],
+    outs: &[Aval],
+    compare: impl Fn(&[u8], &[u8], Dtype),
+) {
     static REFERENCE: OnceLock<Arc<dyn Backend>> = OnceLock::new();
     let reference = REFERENCE.get_or_init(isopace_core::reference::backend);
     let want = on(&**reference, op, ins, cells, outs, false);
     let one = THREADS.lock().unwrap_or_else(|e| e.into_inner());
-    let mut results = Vec::new();
-    for (threads, shared) in [(1, true), (2, true), (2, false)] {
-        isopace_cpu::pool::set_threads(threads);
-        results.push(on(&CpuBackend, op, ins, cells, outs, shared));
+    for isa in Isa::ALL {
+        let results = isopace_cpu::isa::with(isa, || {
+            [(1, true), (2, true), (2, false)].map(|(threads, shared)| {
+                isopace_cpu::pool::set_threads(threads);
+                on(&CpuBackend, op, ins, cells, outs, shared)
+            })
+        });
+        if let Some(results) = results {
+            agree(&format!("{name} {}", isa.name()), &want, &results, outs, &compare);
+        }
     }
     isopace_cpu::pool::set_threads(0);
     drop(one);
+}
+
+/// Holds every result against the reference's, and against the first one bit for bit.
+fn agree(
+    name: &str,
+    want: &Result<Vec<Vec<u8>>>,
+    results: &[Result<Vec<Vec<u8>>>],
+    outs: &[Aval],
+    compare: impl Fn(&[u8], &[u8], Dtype),
+) {
     let kind = |e: &Error| std::mem::discriminant(e);
-    match &want {
+    match want {
         Ok(want) => {
-            for got in &results {
+            for got in results {
                 let got = got.as_ref().unwrap_or_else(|e| panic!("{name}: {e}"));
                 for ((g, w), a) in got.iter().zip(want).zip(outs) {
-                    compare(name, g, w, a.dtype, t);
+                    compare(g, w, a.dtype);
                 }
                 assert!(got == results[0].as_ref().unwrap(), "{name}: threads or donation change bits");
             }
         }
         Err(e) => {
-            for got in &results {
-                let g = got.as_ref().expect_err(name);
+            for got in results {
+                let g = got.as_ref().err().unwrap_or_else(|| panic!("{name}: no error"));
                 assert!(kind(g) == kind(e), "{name}: {g}, should be {e}");
             }
         }

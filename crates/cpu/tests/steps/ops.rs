@@ -286,23 +286,18 @@ fn products() {
         for (a, b, out) in [
             (&[3, 4][..], &[4, 5][..], &[3, 5][..]),
             (&[1, 70], &[70, 33], &[1, 33]),
+            (&[1, 150], &[150, 203], &[1, 203]),
             (&[65, 70], &[70, 1], &[65, 1]),
             (&[2, 1, 9, 8], &[3, 8, 7], &[2, 3, 9, 7]),
             (&[5, 0], &[0, 6], &[5, 6]),
             (&[130, 90], &[90, 150], &[130, 150]),
         ] {
             let (x, y) = (some(&mut r, a, d, (-1.0, 1.0)), some(&mut r, b, d, (-1.0, 1.0)));
-            // n products of numbers in -1..1 add up to about n / 4 before they cancel, twice that for
-            // complex ones; rounding errors are of last places of this sum.
-            let n = a[a.len() - 1] as f64 * if d == Dtype::C64 { 0.5 } else { 0.25 };
-            check(
-                &format!("matmul {d} {a:?} {b:?}"),
-                &Op::Matmul,
-                &[x, y],
-                &[],
-                &[Aval::new(out, d)],
-                within(16.0, n.max(1.0)),
-            );
+            // The real part of a complex product is two real ones.
+            let n = a[a.len() - 1] * if d == Dtype::C64 { 2 } else { 1 };
+            let sums = exact_product(&sizes(&x), &sizes(&y), out);
+            let name = format!("matmul {d} {a:?} {b:?}");
+            check_sums(&name, &Op::Matmul, &[x, y], &[], &[Aval::new(out, d)], n, &sums);
         }
     }
     let (x, w) = (
@@ -459,5 +454,13 @@ fn inverses() {
         }
     }
     let x = Input::of(&[2, 2], Dtype::F32, [1.0, 2.0, 2.0, 4.0]);
+    for (d, batch, n) in [(Dtype::F32, 3, 5), (Dtype::F64, 1, 12), (Dtype::F32, 2, 1), (Dtype::F32, 0, 4)] {
+        let at = |k: usize| (k / n % n, k % n, k / (n * n));
+        let x: Vec<f64> =
+            (0..batch * n * n).map(at).map(|(i, j, b)| ((i + j) * 7 + i * j + b) as f64).collect();
+        let x = Input::of(&[batch, n, n], d, x);
+        let outs = [Aval::new([batch, n], d), Aval::new([batch, n, n], d)];
+        check("eigh", &Op::Eigh, &[x], &[], &outs, EXACT);
+    }
     check("singular", &Op::Inverse, &[x], &[], &[Aval::new([2, 2], Dtype::F32)], EXACT);
 }

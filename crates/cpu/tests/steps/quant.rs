@@ -25,14 +25,18 @@ fn blocks(r: &mut Lcg, format: BlockFormat, rows: usize, cols: usize) -> Input {
     Input { bytes, layout: Layout::contiguous([rows, n].into()), dtype: Dtype::U8 }
 }
 
-/// Mean size of a weight's values: n products with numbers in -1..1 add up to about n / 2 times that
-/// before they cancel, and rounding errors are of last places of this sum.
-fn mean_size(wf: WeightFormat, w: &Input, rows: usize, cols: usize) -> f64 {
+/// The sizes of a weight's values, in float64.
+fn value_sizes(wf: WeightFormat, parts: &[Input], rows: usize, cols: usize) -> Input {
     let out = Aval::new([rows, cols], Dtype::F32);
     let reference = isopace_core::reference::backend();
-    let made = on(&*reference, &Op::Dequantize(wf), std::slice::from_ref(w), &[], &[out], true);
-    let values = floats(&made.expect("the reference dequantizes")[0], Dtype::F32);
-    values.iter().map(|v| v[0].abs()).sum::<f64>() / values.len() as f64
+    let made = on(&*reference, &Op::Dequantize(wf), parts, &[], &[out.clone()], true);
+    let bytes = made.expect("the reference dequantizes").remove(0);
+    sizes(&Input { bytes, layout: Layout::contiguous(out.shape), dtype: Dtype::F32 })
+}
+
+/// The same matrix with rows as columns.
+fn transposed(x: &Input) -> Input {
+    Input { layout: x.layout.transpose(&[1, 0]), ..x.clone() }
 }
 
 #[test]
@@ -42,10 +46,8 @@ fn block_formats() {
         let (rows, cols) = (37, 2 * format.block_elems());
         let w = blocks(&mut r, format, rows, cols);
         let wf = WeightFormat::Block { format, cols: cols as u32 };
-        let size = mean_size(wf, &w, rows, cols) / 2.0;
+        let values = value_sizes(wf, std::slice::from_ref(&w), rows, cols);
         for d in [Dtype::F32, Dtype::F16] {
-            let sums =
-                |n: usize| if d == Dtype::F32 { within(4.0, size * n as f64) } else { within(64.0, 60.0) };
             let out = Aval::new([rows, cols], d);
             check(
                 &format!("dequantize {format}"),
@@ -70,12 +72,15 @@ fn block_formats() {
                 let q = QuantMatmul { format: wf, transpose: true, int8: false };
                 let out = Aval::new([m, rows], d);
                 let name = format!("quantized_matmul {format} {d} {m}");
-                check(&name, &Op::QuantMatmul(q), &[x, w.clone()], &[], &[out], sums(cols));
+                let sums = exact_product(&sizes(&x), &transposed(&values), &[m, rows]);
+                // A value is a product and a difference: two roundings more.
+                check_sums(&name, &Op::QuantMatmul(q), &[x, w.clone()], &[], &[out], cols + 2, &sums);
             }
             let x = Input::random(&mut r, &[2, rows], d, (-1.0, 1.0), "sliced");
             let q = QuantMatmul { format: wf, transpose: false, int8: false };
             let out = Aval::new([2, cols], d);
-            check("not transposed", &Op::QuantMatmul(q), &[x, w.clone()], &[], &[out], sums(rows));
+            let sums = exact_product(&sizes(&x), &values, &[2, cols]);
+            check_sums("not transposed", &Op::QuantMatmul(q), &[x, w.clone()], &[], &[out], rows + 2, &sums);
         }
     }
 }
@@ -132,8 +137,14 @@ fn packed_weights() {
 #[test]
 fn grouped_formats() {
     let mut r = Lcg(13);
-    let modes =
-        [(QuantMode::Affine, 64), (QuantMode::MxFp4, 32), (QuantMode::MxFp8, 32), (QuantMode::NvFp4, 16)];
+    let modes = [
+        (QuantMode::Affine, 32),
+        (QuantMode::Affine, 64),
+        (QuantMode::Affine, 128),
+        (QuantMode::MxFp4, 32),
+        (QuantMode::MxFp8, 32),
+        (QuantMode::NvFp4, 16),
+    ];
     for (mode, group) in modes {
         let all: &[u8] = match mode {
             QuantMode::Affine => &[1, 2, 3, 4, 5, 6, 8],
@@ -142,7 +153,8 @@ fn grouped_formats() {
         };
         for &bits in all {
             for d in [Dtype::F32, Dtype::F16, Dtype::BF16] {
-                let (rows, cols) = (10, 128);
+                // Strips of rows, whole fours and not; blocks of words, whole ones and not.
+                let (rows, cols) = ([1, 10, 35, 67][r.below(4)], [1, 3, 8, 9][r.below(4)] * group as usize);
                 let w = Input::random(&mut r, &[rows, cols], d, (-3.0, 2.0), "contiguous");
                 let scales = if mode == QuantMode::Affine { d } else { Dtype::U8 };
                 let g = cols / group as usize;
@@ -171,13 +183,35 @@ fn grouped_formats() {
                 let format = WeightFormat::Grouped { group, bits, mode };
                 let out = Aval::new([rows, cols], d);
                 check(&name, &Op::Dequantize(format), &parts, &[], &[out], within(1.0, 0.0));
+                // A product may take the sums of codes and of biases apart: |scale · code| + |bias|.
+                let mut values = vec![0.0; rows * cols];
+                let wide = |p: &Input| {
+                    Input::of(&p.layout.shape, Dtype::F32, floats(&p.bytes, p.dtype).iter().map(|v| v[0]))
+                };
+                let zero = |p: &Input| Input::of(&p.layout.shape, Dtype::F32, vec![0.0; p.layout.elems()]);
+                let mut alone = vec![parts.clone()];
+                if mode == QuantMode::Affine {
+                    alone = vec![
+                        vec![parts[0].clone(), wide(&parts[1]), zero(&parts[2])],
+                        vec![parts[0].clone(), zero(&parts[1]), wide(&parts[2])],
+                    ];
+                }
+                for parts in alone {
+                    let some = value_sizes(format, &parts, rows, cols);
+                    floats(&some.bytes, Dtype::F64).iter().zip(&mut values).for_each(|(v, o)| *o += v[0]);
+                }
+                let values = Input::of(&[rows, cols], Dtype::F64, values);
                 for (m, transpose) in [(1, true), (4, true), (2, false)] {
                     let k = if transpose { cols } else { rows };
                     let x = Input::random(&mut r, &[m, k], d, (-1.0, 1.0), "transposed");
+                    let out = [m, if transpose { rows } else { cols }];
+                    let w = if transpose { transposed(&values) } else { values.clone() };
+                    let sums = exact_product(&sizes(&x), &w, &out);
                     let ins: Vec<Input> = [x].into_iter().chain(parts.clone()).collect();
                     let q = QuantMatmul { format, transpose, int8: false };
-                    let out = Aval::new([m, if transpose { rows } else { cols }], d);
-                    check(&name, &Op::QuantMatmul(q), &ins, &[], &[out], within(16.0, 30.0));
+                    let out = Aval::new(out, d);
+                    // A product with the scale and one of the biases with the group's sum: two roundings more.
+                    check_sums(&name, &Op::QuantMatmul(q), &ins, &[], &[out], k + 2, &sums);
                 }
             }
         }

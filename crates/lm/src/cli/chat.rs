@@ -5,7 +5,7 @@ use super::{ModelArgs, SampleArgs};
 use crate::chat::Message;
 use crate::engine::FinishReason;
 use clap::Args;
-use isopace::{Result, err};
+use isopace::{Error, Result, err};
 use std::io::{BufRead, IsTerminal};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -58,7 +58,16 @@ impl Chat {
                     return ControlFlow::Break(());
                 }
                 ControlFlow::Continue(())
-            })?;
+            });
+            let made = match made {
+                Err(e @ Error::Argument(_)) => {
+                    // Nothing of the turn is in the cache: a shorter one may fit.
+                    eprintln!("isopace: {e}; this turn is left out");
+                    messages.pop();
+                    continue;
+                }
+                made => made?,
+            };
             write_out("\n")?;
             eprintln!("{}", summary(new.len(), &made));
             if made.finish_reason == FinishReason::Interrupted && !terminal {

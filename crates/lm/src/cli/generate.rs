@@ -118,14 +118,19 @@ impl Generate {
 /// One line about speed.
 pub(super) fn summary(prompt_tokens: usize, made: &Generated) -> String {
     let t = &made.timings;
-    format!(
-        "prompt {prompt_tokens} tokens at {:.0}/s; {} tokens at {:.1}/s; first after {:.0} ms; host {:.0} us a token",
-        t.prefill_tok_s,
-        made.ids.len(),
-        t.decode_tok_s,
-        t.ttft_ms,
-        t.host_us_per_token.median
-    )
+    let mut line = format!("prompt {prompt_tokens} tokens");
+    // What an answer was too short to measure is left out.
+    let mut put = |value: f64, text: String| {
+        if value > 0.0 {
+            line.push_str(&text);
+        }
+    };
+    put(t.prefill_tok_s, format!(" at {:.0}/s", t.prefill_tok_s));
+    put(1.0, format!("; {} tokens", made.ids.len()));
+    put(t.decode_tok_s, format!(" at {:.1}/s", t.decode_tok_s));
+    put(t.ttft_ms, format!("; first after {:.0} ms", t.ttft_ms));
+    put(t.host_us_per_token.median, format!("; host {:.0} us a token", t.host_us_per_token.median));
+    line
 }
 
 /// Writes text to stdout at once.

@@ -1,6 +1,7 @@
 //! The command as users meet it.
 
 use serde_json::Value;
+use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 fn isopace(args: &[&str]) -> Output {
@@ -115,4 +116,50 @@ fn info_tells_what_a_model_is() {
     for part in ["general.architecture = ", "llama", "272 tensors", "weights:"] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
+}
+
+/// The model with one change to a tensor's entry in the header; `change` gets the bytes from the name on.
+fn damaged(name: &str, change: impl Fn(&mut [u8])) -> (i32, String) {
+    let mut bytes = std::fs::read(super::model()).expect("the model");
+    let at = bytes.windows(name.len()).position(|w| w == name.as_bytes()).expect("the tensor's name");
+    change(&mut bytes[at..]);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), &bytes).expect("a file");
+    refusal(isopace(&["generate", "hi", "--model", file.path().to_str().expect("a path")]))
+}
+
+#[test]
+fn damaged_tensors_are_named() {
+    const NAME: &str = "blk.7.attn_q.weight";
+    // Behind the name: the number of dimensions (4 bytes), two extents (8 each), the type (4).
+    let dims = NAME.len() + 4;
+    let cases: [(&str, &str, &dyn Fn(&mut [u8])); 4] = [
+        ("a missing tensor", NAME, &|b| b[6] = b'x'),
+        ("an unknown type", NAME, &|b| b[dims + 16..dims + 20].copy_from_slice(&99u32.to_le_bytes())),
+        ("an absurd extent", NAME, &|b| b[dims..dims + 8].copy_from_slice(&(1u64 << 60).to_le_bytes())),
+        ("another shape", NAME, &|b| b[dims + 8..dims + 16].copy_from_slice(&32u64.to_le_bytes())),
+    ];
+    for (what, part, change) in cases {
+        let (code, text) = damaged(NAME, change);
+        assert_eq!((code, text.lines().count()), (1, 1), "{what}: {text}");
+        assert!(text.contains(part), "{what}: {text}");
+    }
+}
+
+#[test]
+fn a_turn_too_long_does_not_end_the_chat() {
+    let model = super::model().display().to_string();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_isopace"))
+        .args(["chat", "--model", &model, "-n", "8"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let lines = format!("{}\nWhat is the capital of Japan?\n", "word ".repeat(9000));
+    child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("written");
+    let out = child.wait_with_output().expect("it ends");
+    let (text, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success() && text.contains("Tokyo"), "{text}{errors}");
+    assert!(errors.contains("8192") && errors.contains("left out"), "{errors}");
 }

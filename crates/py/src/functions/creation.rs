@@ -17,6 +17,14 @@ type Result1 = PyResult<PyArray>;
 const F32: DtypeArg = DtypeArg(Dtype::F32);
 
 /// Zeros.
+///
+/// Raises ValueError for a negative extent, OverflowError for one of 2**31 or more.
+///
+/// >>> mx.zeros((2, 2))
+/// array([[0, 0],
+///        [0, 0]], dtype=float32)
+/// >>> mx.zeros(3, mx.int32)
+/// array([0, 0, 0], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (shape, dtype = Some(F32), *, stream = None))]
 fn zeros(shape: ShapeArg, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
@@ -25,6 +33,12 @@ fn zeros(shape: ShapeArg, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
 }
 
 /// Ones.
+///
+/// Raises as zeros does.
+///
+/// >>> mx.ones((2, 2), mx.int32)
+/// array([[1, 1],
+///        [1, 1]], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (shape, dtype = Some(F32), *, stream = None))]
 fn ones(shape: ShapeArg, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
@@ -33,6 +47,11 @@ fn ones(shape: ShapeArg, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
 }
 
 /// An array whose elements may be anything; here zeros.
+///
+/// Raises as zeros does.
+///
+/// >>> mx.empty((2, 3)).shape
+/// (2, 3)
 #[pyfunction]
 #[pyo3(signature = (shape, dtype = Some(F32), *, stream = None))]
 fn empty(shape: ShapeArg, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
@@ -40,6 +59,15 @@ fn empty(shape: ShapeArg, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
 }
 
 /// A value in a shape.
+///
+/// The value broadcasts to the shape; its dtype is kept unless one is given. Raises ValueError for an int that the dtype cannot hold.
+///
+/// >>> mx.full((2, 2), 7)
+/// array([[7, 7],
+///        [7, 7]], dtype=int32)
+/// >>> mx.full((2, 2), mx.array([1.5, 2.5]))
+/// array([[1.5, 2.5],
+///        [1.5, 2.5]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (shape, vals, dtype = None, *, stream = None))]
 fn full(shape: ShapeArg, vals: Opd, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
@@ -48,6 +76,9 @@ fn full(shape: ShapeArg, vals: Opd, dtype: Option<DtypeArg>, stream: Stream) -> 
 }
 
 /// Zeros in an array's shape and dtype.
+///
+/// >>> mx.zeros_like(mx.array([[1, 2]]))
+/// array([[0, 0]], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, /, dtype = None, *, stream = None))]
 fn zeros_like(a: Arr, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
@@ -56,6 +87,9 @@ fn zeros_like(a: Arr, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
 }
 
 /// Ones in an array's shape and dtype.
+///
+/// >>> mx.ones_like(mx.array([[1.5, 2.5]]))
+/// array([[1, 1]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, /, dtype = None, *, stream = None))]
 fn ones_like(a: Arr, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
@@ -64,6 +98,9 @@ fn ones_like(a: Arr, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
 }
 
 /// An array in another's shape and dtype whose elements may be anything; here zeros.
+///
+/// >>> mx.empty_like(mx.array([[1, 2]])).shape
+/// (1, 2)
 #[pyfunction]
 #[pyo3(signature = (a, /, dtype = None, *, stream = None))]
 fn empty_like(a: Arr, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
@@ -71,6 +108,9 @@ fn empty_like(a: Arr, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
 }
 
 /// A value in an array's shape; its dtype too when none is given.
+///
+/// >>> mx.full_like(mx.array([1.5, 2.5]), 3)
+/// array([3, 3], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, vals, dtype = None, *, stream = None))]
 fn full_like(a: Arr, vals: Opd, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
@@ -79,6 +119,13 @@ fn full_like(a: Arr, vals: Opd, dtype: Option<DtypeArg>, stream: Stream) -> Resu
 }
 
 /// `arange(stop)`, `arange(start, stop)`, `arange(start, stop, step)`: numbers from start to below stop.
+///
+/// Shape: (n,). Dtype: int32 for ints (int64 where needed), float32 for floats. Raises ValueError for a step of 0 or a bool.
+///
+/// >>> mx.arange(3)
+/// array([0, 1, 2], dtype=int32)
+/// >>> mx.arange(1, 2, 0.25)
+/// array([1, 1.25, 1.5, 1.75], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (*args, start = None, stop = None, step = None, dtype = None, stream = None))]
 fn arange(
@@ -130,6 +177,11 @@ fn number(x: &Bound<'_, PyAny>) -> PyResult<Scalar> {
 }
 
 /// Evenly spaced numbers from start to stop.
+///
+/// Shape: (num,). The stop is left out with ``endpoint=False``. Raises ValueError for a negative num.
+///
+/// >>> mx.linspace(0, 1, 5)
+/// array([0, 0.25, 0.5, 0.75, 1], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (start, stop, num = Some(Int(50)), endpoint = true, dtype = Some(F32), stream = None))]
 fn linspace(
@@ -152,6 +204,12 @@ fn extent(n: i64, place: &str) -> PyResult<usize> {
 }
 
 /// Ones on a diagonal, zeros elsewhere.
+///
+/// Shape: (n, m). Diagonal k is above the main one for k > 0. Raises ValueError for a negative extent.
+///
+/// >>> mx.eye(2, 3, k=1)
+/// array([[0, 1, 0],
+///        [0, 0, 1]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (n, m = None, k = Int(0), dtype = Some(F32), *, stream = None))]
 fn eye(n: Int, m: Option<Int>, k: Int, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
@@ -161,6 +219,12 @@ fn eye(n: Int, m: Option<Int>, k: Int, dtype: Option<DtypeArg>, stream: Stream) 
 }
 
 /// The identity matrix.
+///
+/// Shape: (n, n).
+///
+/// >>> mx.identity(2, mx.int32)
+/// array([[1, 0],
+///        [0, 1]], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (n, dtype = Some(F32), *, stream = None))]
 fn identity(n: Int, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
@@ -169,6 +233,13 @@ fn identity(n: Int, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
 }
 
 /// Ones at and below a diagonal.
+///
+/// Shape: (n, m). Diagonal k is above the main one for k > 0.
+///
+/// >>> mx.tri(3, k=-1)
+/// array([[0, 0, 0],
+///        [1, 0, 0],
+///        [1, 1, 0]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (n, m = None, k = Int(0), dtype = None, *, stream = None))]
 fn tri(n: Int, m: Option<Int>, k: Int, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
@@ -178,6 +249,12 @@ fn tri(n: Int, m: Option<Int>, k: Int, dtype: Option<DtypeArg>, stream: Stream) 
 }
 
 /// Elements above a diagonal set to zero.
+///
+/// Works on the last two axes. Raises ValueError for fewer than two.
+///
+/// >>> mx.tril(mx.ones((2, 2)))
+/// array([[1, 0],
+///        [1, 1]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (x, k = Int(0), *, stream = None))]
 fn tril(x: Arr, k: Int, stream: Stream) -> Result1 {
@@ -186,6 +263,12 @@ fn tril(x: Arr, k: Int, stream: Stream) -> Result1 {
 }
 
 /// Elements below a diagonal set to zero.
+///
+/// Works on the last two axes. Raises ValueError for fewer than two.
+///
+/// >>> mx.triu(mx.ones((2, 2)))
+/// array([[1, 1],
+///        [0, 1]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (x, k = Int(0), *, stream = None))]
 fn triu(x: Arr, k: Int, stream: Stream) -> Result1 {
@@ -194,6 +277,14 @@ fn triu(x: Arr, k: Int, stream: Stream) -> Result1 {
 }
 
 /// A diagonal, or a matrix with this vector on its diagonal.
+///
+/// Raises ValueError unless a has one or two axes.
+///
+/// >>> mx.diag(mx.array([1, 2]))
+/// array([[1, 0],
+///        [0, 2]], dtype=int32)
+/// >>> mx.diag(mx.array([[1, 2], [3, 4]]))
+/// array([1, 4], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, /, k = Int(0), *, stream = None))]
 fn diag(a: Arr, k: Int, stream: Stream) -> Result1 {
@@ -202,6 +293,11 @@ fn diag(a: Arr, k: Int, stream: Stream) -> Result1 {
 }
 
 /// The diagonal of two axes, as the last axis.
+///
+/// Shares no memory that can be written. Raises ValueError for equal axes.
+///
+/// >>> mx.diagonal(mx.array([[1, 2], [3, 4]]), 1)
+/// array([2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, offset = Int(0), axis1 = Int(0), axis2 = Int(1), stream = None))]
 fn diagonal(a: Arr, offset: Int, axis1: Int, axis2: Int, stream: Stream) -> Result1 {
@@ -210,6 +306,11 @@ fn diagonal(a: Arr, offset: Int, axis1: Int, axis2: Int, stream: Stream) -> Resu
 }
 
 /// Sum over the diagonal of two axes.
+///
+/// Sums as sum does: small integers widen.
+///
+/// >>> mx.trace(mx.array([[1, 2], [3, 4]]))
+/// array(5, dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, /, offset = Int(0), axis1 = Int(0), axis2 = Int(1), dtype = None, *, stream = None))]
 fn trace(a: Arr, offset: Int, axis1: Int, axis2: Int, dtype: Option<DtypeArg>, stream: Stream) -> Result1 {
@@ -218,6 +319,12 @@ fn trace(a: Arr, offset: Int, axis1: Int, axis2: Int, dtype: Option<DtypeArg>, s
 }
 
 /// Coordinate arrays from coordinate vectors.
+///
+/// A tuple of arrays. ``sparse`` leaves extents of 1; ``indexing="ij"`` keeps the order of the axes.
+///
+/// >>> mx.meshgrid(mx.array([1, 2]), mx.array([3, 4]))[0]
+/// array([[1, 2],
+///        [1, 2]], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (*arrays, sparse = false, indexing = "xy", stream = None))]
 fn meshgrid<'py>(
@@ -242,8 +349,10 @@ pub(super) fn tuple<'py>(py: Python<'py>, arrays: Vec<Array>) -> PyResult<Bound<
 }
 
 macro_rules! windows {
-    ($($f:ident $doc:literal;)*) => { $(
-        #[doc = $doc]
+    ($($f:ident $doc:literal $example:literal $result:literal;)*) => { $(
+        #[doc = concat!(
+            $doc, "\n\nShape: (M,). Dtype: float32. Empty for M < 1.\n\n>>> ", $example, "\n", $result
+        )]
         #[pyfunction]
         #[pyo3(signature = (M, *, stream = None))]
         #[allow(non_snake_case)]
@@ -254,13 +363,18 @@ macro_rules! windows {
     )* };
 }
 windows! {
-    hanning "The Hann window.";
-    hamming "The Hamming window.";
-    blackman "The Blackman window.";
-    bartlett "The Bartlett window.";
+    hanning "The Hann window." "mx.hanning(4)" "array([0, 0.75, 0.75, 0], dtype=float32)";
+    hamming "The Hamming window." "mx.hamming(4)" "array([0.08, 0.77, 0.77, 0.08], dtype=float32)";
+    blackman "The Blackman window." "mx.blackman(4)" "array([-1.38778e-17, 0.63, 0.63, -1.38778e-17], dtype=float32)";
+    bartlett "The Bartlett window." "mx.bartlett(4)" "array([0, 0.666667, 0.666667, 0], dtype=float32)";
 }
 
 /// An array from anything; `copy=False` is refused where a copy is needed.
+///
+/// Shape and dtype as array() gives them. Raises ValueError.
+///
+/// >>> mx.asarray([1, 2.5])
+/// array([1, 2.5], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, dtype = None, *, copy = None))]
 fn asarray(a: &Bound<'_, PyAny>, dtype: Option<DtypeArg>, copy: Option<bool>) -> Result1 {
@@ -273,6 +387,11 @@ fn asarray(a: &Bound<'_, PyAny>, dtype: Option<DtypeArg>, copy: Option<bool>) ->
 }
 
 /// An array from an object with DLPack.
+///
+/// Raises TypeError for an object without it, BufferError for one on another device.
+///
+/// >>> mx.from_dlpack(mx.array([1, 2]))
+/// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, /, *, copy = None))]
 fn from_dlpack(x: &Bound<'_, PyAny>, copy: Option<bool>) -> Result1 {
@@ -289,6 +408,11 @@ fn from_dlpack(x: &Bound<'_, PyAny>, copy: Option<bool>) -> Result1 {
 }
 
 /// The dtype that arrays and dtypes give together.
+///
+/// Numbers are weak. Raises ValueError without arguments.
+///
+/// >>> mx.result_type(mx.int8, mx.array([1.0], mx.float16))
+/// mlx.core.float16
 #[pyfunction]
 #[pyo3(signature = (*arrays_and_dtypes))]
 fn result_type(

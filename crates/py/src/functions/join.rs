@@ -14,6 +14,11 @@ type Stream = Option<StreamArg>;
 type Result1 = PyResult<PyArray>;
 
 /// Arrays joined along an axis; flattened first without one.
+///
+/// Other extents agree. Dtype: the common one. Raises ValueError without arrays or for other extents, IndexError for the axis.
+///
+/// >>> mx.concatenate([mx.array([1, 2]), mx.array([3.5])])
+/// array([1, 2, 3.5], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (arrays, axis = Some(Int(0)), *, stream = None))]
 fn concatenate(arrays: Arrs, axis: Option<Int>, stream: Stream) -> Result1 {
@@ -28,6 +33,12 @@ fn concatenate(arrays: Arrs, axis: Option<Int>, stream: Stream) -> Result1 {
 }
 
 /// Arrays joined along a new axis.
+///
+/// Shapes agree. Dtype: the common one. Raises ValueError without arrays or for other shapes.
+///
+/// >>> mx.stack([mx.array([1, 2]), mx.array([3, 4])], axis=1)
+/// array([[1, 3],
+///        [2, 4]], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (arrays, axis = Some(Int(0)), *, stream = None))]
 fn stack(arrays: Arrs, axis: Option<Int>, stream: Stream) -> Result1 {
@@ -42,6 +53,13 @@ fn stack(arrays: Arrs, axis: Option<Int>, stream: Stream) -> Result1 {
 }
 
 /// Parts along an axis: a number of equal ones, or cut at indices.
+///
+/// Indices are clipped as in slices. Raises ValueError when equal parts do not come out even.
+///
+/// >>> mx.split(mx.arange(6), 3)
+/// [array([0, 1], dtype=int32), array([2, 3], dtype=int32), array([4, 5], dtype=int32)]
+/// >>> mx.split(mx.arange(6), [1, 4])
+/// [array([0], dtype=int32), array([1, 2, 3], dtype=int32), array([4, 5], dtype=int32)]
 #[pyfunction]
 #[pyo3(signature = (a, /, indices_or_sections, axis = Int(0), *, stream = None))]
 fn split(
@@ -55,6 +73,11 @@ fn split(
 }
 
 /// The slices along an axis, which is dropped.
+///
+/// A tuple.
+///
+/// >>> mx.unstack(mx.array([[1, 2], [3, 4]]))
+/// (array([1, 2], dtype=int32), array([3, 4], dtype=int32))
 #[pyfunction]
 #[pyo3(signature = (x, /, *, axis = Int(0), stream = None))]
 fn unstack<'py>(py: Python<'py>, x: Arr, axis: Int, stream: Stream) -> PyResult<Bound<'py, PyTuple>> {
@@ -63,6 +86,11 @@ fn unstack<'py>(py: Python<'py>, x: Arr, axis: Int, stream: Stream) -> PyResult<
 }
 
 /// Every element repeated.
+///
+/// Works on the flattened array without an axis. Raises ValueError for a negative count.
+///
+/// >>> mx.repeat(mx.array([1, 2]), 2)
+/// array([1, 1, 2, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (array, repeats, axis = None, *, stream = None))]
 fn repeat(array: Arr, repeats: Int, axis: Option<Int>, stream: Stream) -> Result1 {
@@ -71,6 +99,10 @@ fn repeat(array: Arr, repeats: Int, axis: Option<Int>, stream: Stream) -> Result
 }
 
 /// The whole array repeated along axes.
+///
+/// >>> mx.tile(mx.array([1, 2]), (2, 2))
+/// array([[1, 2, 1, 2],
+///        [1, 2, 1, 2]], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, reps, /, *, stream = None))]
 fn tile(a: Arr, reps: Ints, stream: Stream) -> Result1 {
@@ -107,6 +139,11 @@ fn widths(a: &Array, x: &Bound<'_, PyAny>) -> PyResult<Vec<(i64, i64)>> {
 }
 
 /// Elements added before and after each axis: of one value, or the outermost ones repeated or mirrored.
+///
+/// >>> mx.pad(mx.array([1, 2]), (1, 2), constant_values=9)
+/// array([9, 1, 2, 9, 9], dtype=int32)
+/// >>> mx.pad(mx.array([1, 2]), 2, mode="edge")
+/// array([1, 1, 1, 2, 2, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, pad_width, mode = "constant", constant_values = None, *, stream = None))]
 fn pad(
@@ -160,8 +197,10 @@ fn mirror(mut a: Array, widths: &[(i64, i64)], edge: bool) -> PyResult<Array> {
 }
 
 macro_rules! sorts {
-    ($($f:ident $doc:literal;)*) => { $(
-        #[doc = $doc]
+    ($($f:ident $doc:literal $example:literal $result:literal;)*) => { $(
+        #[doc = concat!(
+            $doc, "\n\nRaises IndexError for an axis out of range and for a 0-d array.\n\n>>> ", $example, "\n", $result
+        )]
         #[pyfunction]
         #[pyo3(signature = (a, /, axis = Some(Int(-1)), *, stream = None))]
         fn $f(a: Arr, axis: Option<Int>, stream: Stream) -> Result1 {
@@ -171,13 +210,15 @@ macro_rules! sorts {
     )* };
 }
 sorts! {
-    sort "Elements in ascending order along an axis, NaN last; flattened without one.";
-    argsort "Indices of the stable ascending order along an axis.";
+    sort "Elements in ascending order along an axis, NaN last; flattened without one." "mx.sort(mx.array([3, 1, 2]))" "array([1, 2, 3], dtype=int32)";
+    argsort "Indices of the stable ascending order along an axis." "mx.argsort(mx.array([3, 1, 2]))" "array([1, 2, 0], dtype=uint32)";
 }
 
 macro_rules! partitions {
-    ($($f:ident $k:ident $doc:literal;)*) => { $(
-        #[doc = $doc]
+    ($($f:ident $k:ident $doc:literal $example:literal $result:literal;)*) => { $(
+        #[doc = concat!(
+            $doc, "\n\nWorks on the flattened array with axis=None. Raises ValueError for a number out of range.\n\n>>> ", $example, "\n", $result
+        )]
         #[pyfunction]
         #[pyo3(signature = (a, /, $k, axis = Some(Int(-1)), *, stream = None))]
         fn $f(a: Arr, $k: Int, axis: Option<Int>, stream: Stream) -> Result1 {
@@ -187,12 +228,17 @@ macro_rules! partitions {
     )* };
 }
 partitions! {
-    partition kth "Elements with the kth in its place, smaller ones before it.";
-    argpartition kth "Indices of such an order.";
-    topk k "The k largest along an axis.";
+    partition kth "Elements with the kth in its place, smaller ones before it." "mx.partition(mx.array([3, 1, 2]), 1)[1]" "array(2, dtype=int32)";
+    argpartition kth "Indices of such an order." "mx.argpartition(mx.array([3, 1, 2]), 1)[1]" "array(2, dtype=uint32)";
+    topk k "The k largest along an axis." "mx.sort(mx.topk(mx.array([3, 1, 2]), 2))" "array([2, 3], dtype=int32)";
 }
 
 /// Insertion points into a sorted array.
+///
+/// Shape: that of the values. Dtype: uint32. Raises ValueError unless the sequence has one axis.
+///
+/// >>> mx.searchsorted(mx.array([1, 3, 5]), mx.array([3, 4]))
+/// array([1, 2], dtype=uint32)
 #[pyfunction]
 #[pyo3(signature = (sorted_sequence, values, /, side = "left", *, stream = None))]
 fn searchsorted(sorted_sequence: Arr, values: Opd, side: &str, stream: Stream) -> Result1 {
@@ -204,6 +250,11 @@ fn searchsorted(sorted_sequence: Arr, values: Opd, side: &str, stream: Stream) -
 }
 
 /// Differences of neighbours, `n` times.
+///
+/// Raises ValueError for a negative n.
+///
+/// >>> mx.diff(mx.array([1, 4, 9]))
+/// array([3, 5], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, /, n = Int(1), axis = Int(-1), *, stream = None))]
 fn diff(a: Arr, n: Int, axis: Int, stream: Stream) -> Result1 {
@@ -213,6 +264,9 @@ fn diff(a: Arr, n: Int, axis: Int, stream: Stream) -> Result1 {
 
 /// The smallest distinct elements of the flattened array, `size` of them; a fill value follows where there are
 /// fewer. On request also where each stands first, the place of each element among them, and how often each occurs.
+///
+/// >>> mx.unique(mx.array([3, 1, 3]), 2, return_counts=True)
+/// (array([1, 3], dtype=int32), array([1, 2], dtype=int32))
 #[pyfunction]
 #[pyo3(signature = (
     a, /, size, return_index = false, return_inverse = false, return_counts = false, fill_value = None, *,
@@ -243,6 +297,11 @@ fn unique(
 }
 
 /// The inputs, computed after the dependencies.
+///
+/// Raises TypeError for what is no array or list of arrays.
+///
+/// >>> mx.depends(mx.array([1]), mx.array([2]))
+/// array([1], dtype=int32)
 #[pyfunction]
 fn depends(inputs: &Bound<'_, PyAny>, dependencies: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     let mut list = Vec::new();

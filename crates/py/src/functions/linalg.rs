@@ -13,6 +13,12 @@ type Stream = Option<StreamArg>;
 type Result1 = PyResult<PyArray>;
 
 /// The matrix product of the last two axes; leading axes broadcast.
+///
+/// Shapes: (..., m, k) and (..., k, n) give (..., m, n); vectors count as rows and columns. Dtype: the common one.
+/// Raises ValueError for integers, 0-d arrays, and inner extents that differ.
+///
+/// >>> mx.matmul(mx.array([[1.0, 2.0]]), mx.array([[3.0], [4.0]]))
+/// array([[11]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, b, /, *, stream = None))]
 fn matmul(a: Arr, b: Arr, stream: Stream) -> Result1 {
@@ -21,6 +27,11 @@ fn matmul(a: Arr, b: Arr, stream: Stream) -> Result1 {
 }
 
 /// beta * c + alpha * (a @ b).
+///
+/// Shapes as in matmul; c broadcasts to the product.
+///
+/// >>> mx.addmm(mx.ones((1, 1)), mx.array([[1.0, 2.0]]), mx.array([[3.0], [4.0]]), alpha=2.0)
+/// array([[23]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (c, a, b, /, alpha = Num(1.0.into()), beta = Num(1.0.into()), *, stream = None))]
 fn addmm(c: Arr, a: Arr, b: Arr, alpha: Num, beta: Num, stream: Stream) -> Result1 {
@@ -29,8 +40,10 @@ fn addmm(c: Arr, a: Arr, b: Arr, alpha: Num, beta: Num, stream: Stream) -> Resul
 }
 
 macro_rules! pairs {
-    ($($f:ident $doc:literal;)*) => { $(
-        #[doc = $doc]
+    ($($f:ident $doc:literal $example:literal $result:literal;)*) => { $(
+        #[doc = concat!(
+            $doc, "\n\nDtype: the common one. Raises ValueError for extents that do not fit.\n\n>>> ", $example, "\n", $result
+        )]
         #[pyfunction]
         #[pyo3(signature = (a, b, /, *, stream = None))]
         fn $f(a: Arr, b: Arr, stream: Stream) -> Result1 {
@@ -40,11 +53,16 @@ macro_rules! pairs {
     )* };
 }
 pairs! {
-    inner "Product over the last axes.";
-    outer "Products of all pairs of elements.";
+    inner "Product over the last axes." "mx.inner(mx.array([1.0, 2.0]), mx.array([3.0, 4.0]))" "array(11, dtype=float32)";
+    outer "Products of all pairs of elements." "mx.outer(mx.array([1, 2]), mx.array([3, 4]))" "array([[3, 4],\n       [6, 8]], dtype=int32)";
 }
 
 /// The Kronecker product.
+///
+/// Extents multiply.
+///
+/// >>> mx.kron(mx.array([1, 2]), mx.array([1, 10]))
+/// array([1, 10, 2, 20], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, b, *, stream = None))]
 fn kron(a: Arr, b: Arr, stream: Stream) -> Result1 {
@@ -53,6 +71,11 @@ fn kron(a: Arr, b: Arr, stream: Stream) -> Result1 {
 }
 
 /// Products of vectors along an axis.
+///
+/// Leading axes broadcast; the axis is dropped.
+///
+/// >>> mx.vecdot(mx.array([1.0, 2.0]), mx.array([3.0, 4.0]))
+/// array(11, dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, b, /, *, axis = Int(-1), stream = None))]
 fn vecdot(a: Arr, b: Arr, axis: Int, stream: Stream) -> Result1 {
@@ -61,6 +84,12 @@ fn vecdot(a: Arr, b: Arr, axis: Int, stream: Stream) -> Result1 {
 }
 
 /// Contraction over pairs of axes.
+///
+/// ``axes``: a number of trailing axes of a and leading ones of b, or a pair of lists; 2 without it.
+/// Raises ValueError for extents that differ.
+///
+/// >>> mx.tensordot(mx.ones((2, 3)), mx.ones((3, 4)), 1).shape
+/// (2, 4)
 #[pyfunction]
 #[pyo3(signature = (a, b, /, axes = None, *, stream = None))]
 fn tensordot(a: Arr, b: Arr, axes: Option<&Bound<'_, PyAny>>, stream: Stream) -> Result1 {
@@ -81,6 +110,12 @@ fn operands(list: &Bound<'_, PyTuple>) -> PyResult<Vec<isopace_core::Array>> {
 }
 
 /// Einstein summation.
+///
+/// Raises ValueError for subscripts that do not fit the operands.
+///
+/// >>> mx.einsum("ij,jk->ik", mx.ones((2, 3)), mx.ones((3, 2)))
+/// array([[3, 3],
+///        [3, 3]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (subscripts, *operands, stream = None))]
 fn einsum(subscripts: &str, operands: &Bound<'_, PyTuple>, stream: Stream) -> Result1 {
@@ -89,6 +124,9 @@ fn einsum(subscripts: &str, operands: &Bound<'_, PyTuple>, stream: Stream) -> Re
 }
 
 /// The order in which einsum contracts, and a text about it.
+///
+/// >>> mx.einsum_path("ij,jk,kl->il", mx.ones((2, 3)), mx.ones((3, 4)), mx.ones((4, 2)))[0]
+/// [(1, 2), (0, 1)]
 #[pyfunction]
 #[pyo3(signature = (subscripts, *operands))]
 fn einsum_path(subscripts: &str, operands: &Bound<'_, PyTuple>) -> PyResult<(Py<PyAny>, String)> {
@@ -99,6 +137,11 @@ fn einsum_path(subscripts: &str, operands: &Bound<'_, PyTuple>) -> PyResult<(Py<
 }
 
 /// Products of matrices chosen by indices.
+///
+/// Shapes: a (..., m, k), b (..., k, n); indices choose among the leading axes and broadcast.
+///
+/// >>> mx.gather_mm(mx.ones((1, 2)), mx.ones((3, 2, 4)), rhs_indices=mx.array([2, 0])).shape
+/// (2, 1, 4)
 #[pyfunction]
 #[pyo3(signature = (a, b, /, lhs_indices = None, rhs_indices = None, *, sorted_indices = false, stream = None))]
 fn gather_mm(
@@ -114,6 +157,12 @@ fn gather_mm(
 }
 
 /// A product in which blocks are scaled or left out by masks.
+///
+/// Blocks of 32 or 64. A mask has an extent for each block of its two axes; bool masks keep or drop.
+/// Raises ValueError for another block size or shape of mask.
+///
+/// >>> mx.block_masked_mm(mx.ones((32, 32)), mx.ones((32, 32)), 32, mask_out=mx.array([[False]])).sum()
+/// array(0, dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, b, /, block_size = 64, mask_out = None, mask_lhs = None, mask_rhs = None, *, stream = None))]
 fn block_masked_mm(
@@ -132,6 +181,11 @@ fn block_masked_mm(
 }
 
 /// Products over segments of the inner axis.
+///
+/// Shapes: a (m, k), b (k, n), segments (..., 2) of starts and ends; gives (..., m, n).
+///
+/// >>> mx.segmented_mm(mx.ones((1, 4)), mx.ones((4, 1)), mx.array([[0, 1], [1, 4]])).tolist()
+/// [[[1.0]], [[3.0]]]
 #[pyfunction]
 #[pyo3(signature = (a, b, /, segments, *, stream = None))]
 fn segmented_mm(a: Arr, b: Arr, segments: Arr, stream: Stream) -> Result1 {
@@ -140,6 +194,11 @@ fn segmented_mm(a: Arr, b: Arr, segments: Arr, stream: Stream) -> Result1 {
 }
 
 /// The Hadamard transform of the last axis.
+///
+/// The last extent is m * 2**k with m of 1, 12, 20 or 28. ``scale`` is 1 / sqrt(n) unless given.
+///
+/// >>> mx.hadamard_transform(mx.array([1.0, 0.0]), 1.0)
+/// array([1, 1], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, scale = None, stream = None))]
 fn hadamard_transform(a: Arr, scale: Option<f64>, stream: Stream) -> Result1 {
@@ -148,6 +207,11 @@ fn hadamard_transform(a: Arr, scale: Option<f64>, stream: Stream) -> Result1 {
 }
 
 /// Discrete convolution of two vectors.
+///
+/// Modes: full, same, valid. Raises ValueError for other ranks than 1.
+///
+/// >>> mx.convolve(mx.array([1.0, 2.0]), mx.array([1.0, 1.0]))
+/// array([1, 3, 2], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, v, /, mode = "full", *, stream = None))]
 fn convolve(a: Arr, v: Arr, mode: &str, stream: Stream) -> Result1 {
@@ -162,8 +226,11 @@ fn convolve(a: Arr, v: Arr, mode: &str, stream: Stream) -> Result1 {
 }
 
 macro_rules! convolutions {
-    ($($f:ident $rank:literal $doc:literal;)*) => { $(
-        #[doc = $doc]
+    ($($f:ident $rank:literal $doc:literal $example:literal $result:literal;)*) => { $(
+        #[doc = concat!(
+            $doc, "\n\nOne number for stride, padding and dilation serves all axes. Dtype: the common one. Raises ValueError for sizes\n\
+that do not fit.\n\n>>> ", $example, "\n", $result
+        )]
         #[pyfunction]
         #[pyo3(signature = (
             input, weight, /, stride = None, padding = None, dilation = None, groups = Int(1), *, stream = None
@@ -197,9 +264,9 @@ macro_rules! convolutions {
     )* };
 }
 convolutions! {
-    conv1d 1 "Convolution along one axis of (N, L, C) with (O, K, C / groups).";
-    conv2d 2 "Convolution along two axes of (N, H, W, C).";
-    conv3d 3 "Convolution along three axes of (N, D, H, W, C).";
+    conv1d 1 "Convolution along one axis of (N, L, C) with (O, K, C / groups)." "mx.conv1d(mx.ones((1, 4, 1)), mx.ones((1, 3, 1))).shape" "(1, 2, 1)";
+    conv2d 2 "Convolution along two axes of (N, H, W, C)." "mx.conv2d(mx.ones((1, 4, 4, 1)), mx.ones((1, 3, 3, 1))).shape" "(1, 2, 2, 1)";
+    conv3d 3 "Convolution along three axes of (N, D, H, W, C)." "mx.conv3d(mx.ones((1, 4, 4, 4, 1)), mx.ones((1, 3, 3, 3, 1))).shape" "(1, 2, 2, 2, 1)";
 }
 
 fn list(x: Option<Ints>, default: i64) -> Vec<i64> {
@@ -207,8 +274,11 @@ fn list(x: Option<Ints>, default: i64) -> Vec<i64> {
 }
 
 macro_rules! transposed {
-    ($($f:ident $rank:literal $doc:literal;)*) => { $(
-        #[doc = $doc]
+    ($($f:ident $rank:literal $doc:literal $example:literal $result:literal;)*) => { $(
+        #[doc = concat!(
+            $doc, "\n\nThe inverse of a convolution's shape: extents become (n - 1) * stride - 2 * padding + dilation * (k - 1) + 1 +\n\
+output_padding. Raises ValueError for sizes that do not fit.\n\n>>> ", $example, "\n", $result
+        )]
         #[pyfunction]
         #[pyo3(signature = (
             input, weight, /, stride = None, padding = None, dilation = None, output_padding = None,
@@ -239,12 +309,18 @@ macro_rules! transposed {
     )* };
 }
 transposed! {
-    conv_transpose1d 1 "Transposed convolution along one axis.";
-    conv_transpose2d 2 "Transposed convolution along two axes.";
-    conv_transpose3d 3 "Transposed convolution along three axes.";
+    conv_transpose1d 1 "Transposed convolution along one axis." "mx.conv_transpose1d(mx.ones((1, 4, 1)), mx.ones((1, 3, 1))).shape" "(1, 6, 1)";
+    conv_transpose2d 2 "Transposed convolution along two axes." "mx.conv_transpose2d(mx.ones((1, 4, 4, 1)), mx.ones((1, 3, 3, 1))).shape" "(1, 6, 6, 1)";
+    conv_transpose3d 3 "Transposed convolution along three axes." "mx.conv_transpose3d(mx.ones((1, 4, 4, 4, 1)), mx.ones((1, 3, 3, 3, 1))).shape" "(1, 6, 6, 6, 1)";
 }
 
 /// Convolution of any rank.
+///
+/// Shapes: input (N, ..., C), weight (O, ..., C / groups); gives (N, ..., O). ``flip`` turns the weight around.
+/// Raises ValueError for sizes that do not fit.
+///
+/// >>> mx.conv_general(mx.ones((1, 4, 1)), mx.ones((1, 3, 1)), padding=1).tolist()
+/// [[[2.0], [3.0], [3.0], [2.0]]]
 #[pyfunction]
 #[pyo3(signature = (
     input, weight, /, stride = None, padding = None, kernel_dilation = None, input_dilation = None,
@@ -289,6 +365,12 @@ fn conv_general(
 }
 
 /// The inverse of square matrices.
+///
+/// Shapes: (..., n, n). Raises ValueError for others, RuntimeError at evaluation for a singular matrix.
+///
+/// >>> mx.linalg.inv(mx.array([[2.0, 0.0], [0.0, 4.0]]))
+/// array([[0.5, 0],
+///        [0, 0.25]], dtype=float32)
 #[pyfunction]
 #[pyo3(name = "linalg_inv", signature = (a, *, stream = None))]
 fn inv(a: Arr, stream: Stream) -> Result1 {
@@ -296,7 +378,50 @@ fn inv(a: Arr, stream: Stream) -> Result1 {
     wrap(a.0.inverse())
 }
 
+fn upper(uplo: &str, place: &str) -> PyResult<bool> {
+    match uplo {
+        "L" | "l" => Ok(false),
+        "U" | "u" => Ok(true),
+        other => Err(value_error(format!("[{place}] UPLO {other:?}; accepted: \"L\", \"U\""))),
+    }
+}
+
+/// Eigenvalues in ascending order and eigenvectors, as columns, of real symmetric matrices.
+///
+/// Shapes: (..., n, n) gives (..., n) and (..., n, n). Only the lower triangle is read, the upper with UPLO="U". The sign
+/// of a vector is arbitrary. Raises ValueError for other shapes and unless float32 or float64.
+///
+/// >>> mx.linalg.eigh(mx.array([[2.0, 0.0], [0.0, 1.0]]))[0]
+/// array([1, 2], dtype=float32)
+#[pyfunction]
+#[pyo3(name = "linalg_eigh", signature = (a, UPLO = "L", *, stream = None))]
+#[allow(non_snake_case)]
+fn eigh<'py>(py: Python<'py>, a: Arr, UPLO: &str, stream: Stream) -> PyResult<Bound<'py, PyTuple>> {
+    let _ = stream;
+    let (values, vectors) = a.0.eigh(upper(UPLO, "eigh")?).or_raise()?;
+    super::creation::tuple(py, vec![values, vectors])
+}
+
+/// Eigenvalues in ascending order of real symmetric matrices.
+///
+/// Shapes: (..., n, n) gives (..., n). Reads and raises as eigh does.
+///
+/// >>> mx.linalg.eigvalsh(mx.array([[0.0, 1.0], [1.0, 0.0]]))
+/// array([-1, 1], dtype=float32)
+#[pyfunction]
+#[pyo3(name = "linalg_eigvalsh", signature = (a, UPLO = "L", *, stream = None))]
+#[allow(non_snake_case)]
+fn eigvalsh(a: Arr, UPLO: &str, stream: Stream) -> Result1 {
+    let _ = stream;
+    wrap(a.0.eigh(upper(UPLO, "eigvalsh")?).map(|(values, _)| values))
+}
+
 /// The cross product of vectors along an axis.
+///
+/// The extent of the axis is 3, or 2 (0 then stands for the third).
+///
+/// >>> mx.linalg.cross(mx.array([1, 0, 0]), mx.array([0, 1, 0]))
+/// array([0, 0, 1], dtype=int32)
 #[pyfunction]
 #[pyo3(name = "linalg_cross", signature = (a, b, axis = Int(-1), *, stream = None))]
 fn cross(a: Arr, b: Arr, axis: Int, stream: Stream) -> Result1 {
@@ -305,6 +430,12 @@ fn cross(a: Arr, b: Arr, axis: Int, stream: Stream) -> Result1 {
 }
 
 /// Norm of vectors or matrices.
+///
+/// ``ord``: a number, inf or -inf; for two axes also "fro" and "nuc". All elements without ord and axis.
+/// Raises ValueError for another order.
+///
+/// >>> mx.linalg.norm(mx.array([3.0, 4.0]))
+/// array(5, dtype=float32)
 #[pyfunction]
 #[pyo3(name = "linalg_norm", signature = (a, /, ord = None, axis = None, keepdims = false, *, stream = None))]
 fn norm(
@@ -337,6 +468,6 @@ fn norm(
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     add!(m: matmul addmm inner outer kron vecdot tensordot einsum einsum_path gather_mm block_masked_mm);
     add!(m: segmented_mm hadamard_transform convolve conv1d conv2d conv3d conv_transpose1d conv_transpose2d);
-    add!(m: conv_transpose3d conv_general inv cross norm);
+    add!(m: conv_transpose3d conv_general inv eigh eigvalsh cross norm);
     Ok(())
 }

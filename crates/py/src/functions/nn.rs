@@ -18,6 +18,12 @@ fn get(x: &Option<Arr>) -> Option<&Array> {
 }
 
 /// x / sqrt(mean(x^2) + eps) [* weight] over the last axis.
+///
+/// Shape: x's; the weight is (x.shape[-1],). Dtype: the common one. The statistics are float32.
+/// Raises ValueError for integers, 0-d arrays and another size of weight.
+///
+/// >>> mx.fast.rms_norm(mx.array([[3.0, 4.0]]), None, 1e-5)
+/// array([[0.848528, 1.13137]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (x, weight, eps, *, stream = None))]
 fn rms_norm(x: Arr, weight: Option<Arr>, eps: Num, stream: Stream) -> Result1 {
@@ -26,6 +32,12 @@ fn rms_norm(x: Arr, weight: Option<Arr>, eps: Num, stream: Stream) -> Result1 {
 }
 
 /// (x - mean) / sqrt(var + eps) [* weight] [+ bias] over the last axis.
+///
+/// Shape: x's; weight and bias are (x.shape[-1],). Dtype: the common one of x and weight. The statistics are float32.
+/// Raises as rms_norm does.
+///
+/// >>> mx.fast.layer_norm(mx.array([[1.0, 3.0]]), None, None, 1e-5)
+/// array([[-0.999995, 0.999995]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (x, weight, bias, eps, *, stream = None))]
 fn layer_norm(x: Arr, weight: Option<Arr>, bias: Option<Arr>, eps: Num, stream: Stream) -> Result1 {
@@ -34,6 +46,15 @@ fn layer_norm(x: Arr, weight: Option<Arr>, bias: Option<Arr>, eps: Num, stream: 
 }
 
 /// Rotary position embedding: pairs of features turn by an angle that grows with the position.
+///
+/// Shape and dtype: a's, with the batch on axis 0 and the position on axis -2. The first ``dims`` features turn:
+/// pairs (2i, 2i + 1) if traditional, else (i, i + dims / 2), by (offset + t) * scale * base**(-2i / dims), or
+/// (offset + t) * scale / freqs[i]. The offset is an int, an integer array of one element or one for each row of the batch.
+/// Raises ValueError for fewer than 3 axes, odd dims, a float offset, and unless one of base and freqs is given.
+///
+/// >>> mx.fast.rope(mx.ones((1, 2, 2)), 2, traditional=True, base=1e4, scale=1.0, offset=0)
+/// array([[[1, 1],
+///         [-0.301169, 1.38177]]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, dims, *, traditional, base, scale, offset, freqs = None, stream = None))]
 fn rope(
@@ -62,6 +83,14 @@ fn rope(
 }
 
 /// softmax(scale * q @ k^T + mask) @ v.
+///
+/// Shapes: q (B, Hq, Lq, D), k (B, Hk, Lk, D), v (B, Hk, Lk, Dv), Hq a multiple of Hk; gives (B, Hq, Lq, Dv).
+/// The mask is None, "causal" (aligned to the last key), a bool array (True keeps) or one that is added; it broadcasts
+/// to (B, Hq, Lq, Lk). ``sinks`` (Hq,) are logits that only count in the sum. Raises ValueError for other shapes, or a
+/// mask of a wider dtype.
+///
+/// >>> mx.fast.scaled_dot_product_attention(mx.ones((1, 1, 1, 2)), mx.ones((1, 1, 3, 2)), mx.ones((1, 1, 3, 2)), scale=1.0)
+/// array([[[[1, 1]]]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (q, k, v, *, scale, mask = None, sinks = None, force_fused = false, stream = None))]
 fn scaled_dot_product_attention(
@@ -92,6 +121,11 @@ fn scaled_dot_product_attention(
 }
 
 /// `logsumexp(logits) - logits[target]` over the last axis.
+///
+/// Shapes: logits (..., n), targets (...). Dtype: float32 at least. A target out of range is an error or is clamped as indices are.
+///
+/// >>> mx.fast.cross_entropy(mx.array([[0.0, 1.0]]), mx.array([1]))
+/// array([0.313262], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (logits, targets, *, stream = None))]
 fn cross_entropy(logits: Arr, targets: Arr, stream: Stream) -> Result1 {

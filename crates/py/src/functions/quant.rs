@@ -22,6 +22,12 @@ fn get(x: &Option<Arr>) -> Option<&Array> {
 }
 
 /// A weight quantized in groups along its last axis: codes, scales and, for affine, biases.
+///
+/// Modes: affine (bits 2, 3, 4, 5, 6, 8; groups of 32, 64, 128), mxfp4, mxfp8 (groups of 32), nvfp4 (groups of 16).
+/// Codes are uint32, (..., n * bits / 32). Raises ValueError for fewer than two axes, or a last axis that groups do not divide.
+///
+/// >>> [p.shape for p in mx.quantize(mx.ones((2, 64)))]
+/// [(2, 8), (2, 1), (2, 1)]
 #[pyfunction]
 #[pyo3(signature = (w, /, group_size = None, bits = None, mode = "affine", *, global_scale = None, stream = None))]
 fn quantize(
@@ -38,6 +44,11 @@ fn quantize(
 }
 
 /// The values of a quantized weight.
+///
+/// Dtype: that of the scales, bfloat16 for the fp modes, unless given. Raises ValueError for sizes that do not fit.
+///
+/// >>> mx.dequantize(*mx.quantize(mx.ones((1, 32)), 32, 8), 32, 8)[0, :3]
+/// array([1, 1, 1], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (
     w, /, scales, biases = None, group_size = None, bits = None, mode = "affine", global_scale = None,
@@ -60,6 +71,12 @@ fn dequantize(
 }
 
 /// x @ w^T with a quantized weight; x @ w without `transpose`.
+///
+/// Shapes: x (..., n), w (m, n); gives (..., m). Dtype: the common one of x and the scales.
+/// Raises ValueError for sizes that do not fit.
+///
+/// >>> mx.quantized_matmul(mx.ones((1, 64)), *mx.quantize(mx.ones((2, 64))))
+/// array([[64, 64]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (
     x, w, /, scales, biases = None, transpose = true, group_size = None, bits = None, mode = "affine", *,
@@ -82,6 +99,12 @@ fn quantized_matmul(
 }
 
 /// Products with quantized matrices chosen by indices.
+///
+/// Shapes: x (..., n), w (e, m, n) quantized; indices choose matrices of either side and broadcast.
+/// ``global_scale`` (nvfp4): a float for each of the e matrices. Raises as quantized_matmul does.
+///
+/// >>> mx.gather_qmm(mx.ones((1, 64)), *mx.quantize(mx.ones((3, 2, 64))), rhs_indices=mx.array([2, 0])).shape
+/// (2, 1, 2)
 #[pyfunction]
 #[pyo3(signature = (
     x, w, /, scales, biases = None, lhs_indices = None, rhs_indices = None, transpose = true, group_size = None,
@@ -103,9 +126,6 @@ fn gather_qmm(
     stream: Stream,
 ) -> Result1 {
     let _ = (stream, sorted_indices);
-    if global_scale.is_some() {
-        return Err(pyo3::exceptions::PyNotImplementedError::new_err("[gather_qmm] global_scale"));
-    }
     let g = grouping(group_size, bits, mode)?;
     wrap(api::gather_qmm(
         &x.0,
@@ -116,6 +136,7 @@ fn gather_qmm(
         get(&rhs_indices),
         transpose,
         g,
+        get(&global_scale),
     ))
 }
 

@@ -14,9 +14,13 @@ type Stream = Option<StreamArg>;
 type Result1 = PyResult<PyArray>;
 
 macro_rules! reductions {
-    ($($f:ident $doc:literal;)*) => {
+    ($($f:ident $doc:literal $example:literal $result:literal;)*) => {
         $(
-            #[doc = $doc]
+            #[doc = concat!(
+                $doc, "\n\nAxes are dropped, or kept at extent 1 with ``keepdims``; all of them without ``axis``. Sums and products of small\n\
+integers widen to 32 bits, means give float32. Raises IndexError for an axis out of range, ValueError for one given\n\
+twice or over no elements where there is no answer.\n\n>>> ", $example, "\n", $result
+            )]
             #[pyfunction]
             #[pyo3(signature = (a, /, axis = None, keepdims = false, *, stream = None))]
             fn $f(a: Arr, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
@@ -31,20 +35,22 @@ macro_rules! reductions {
     };
 }
 reductions! {
-    all "True where no element over axes is zero.";
-    any "True where an element over axes is not zero.";
-    logsumexp "log(sum(exp(x))) over axes without overflow.";
-    max "Largest element over axes; NaN wins.";
-    mean "Mean over axes.";
-    median "Median over axes.";
-    min "Smallest element over axes; NaN wins.";
-    prod "Product over axes.";
-    sum "Sum over axes.";
+    all "True where no element over axes is zero." "mx.all(mx.array([[0, 1], [2, 3]]), axis=1)" "array([False, True], dtype=bool)";
+    any "True where an element over axes is not zero." "mx.any(mx.array([[0, 1], [0, 0]]), axis=1)" "array([True, False], dtype=bool)";
+    logsumexp "log(sum(exp(x))) over axes without overflow." "mx.logsumexp(mx.array([0.0, 1000.0]))" "array(1000, dtype=float32)";
+    max "Largest element over axes; NaN wins." "mx.max(mx.array([[1, 5], [3, 2]]), axis=0)" "array([3, 5], dtype=int32)";
+    mean "Mean over axes." "mx.mean(mx.array([[1, 2], [3, 4]]), axis=1, keepdims=True)" "array([[1.5],\n       [3.5]], dtype=float32)";
+    median "Median over axes." "mx.median(mx.array([3, 1, 2, 10]))" "array(2.5, dtype=float32)";
+    min "Smallest element over axes; NaN wins." "mx.min(mx.array([[1, 5], [3, 2]]), axis=0)" "array([1, 2], dtype=int32)";
+    prod "Product over axes." "mx.prod(mx.array([2, 3, 4]))" "array(24, dtype=int32)";
+    sum "Sum over axes." "mx.sum(mx.array([[1, 2], [3, 4]]), axis=0)" "array([4, 6], dtype=int32)";
 }
 
 macro_rules! moments {
-    ($($f:ident $method:ident $name:literal $doc:literal;)*) => { $(
-        #[doc = $doc]
+    ($($f:ident $method:ident $name:literal $doc:literal $example:literal $result:literal;)*) => { $(
+        #[doc = concat!(
+            $doc, "\n\nDivides by n - ddof; ``correction`` is another name of ``ddof``. Integers give float32. Axes as in mx.sum.\n\n>>> ", $example, "\n", $result
+        )]
         #[pyfunction]
         #[pyo3(signature = (a, /, axis = None, keepdims = false, ddof = Int(0), *, correction = None, stream = None))]
         #[pyo3(name = $name)]
@@ -62,11 +68,16 @@ macro_rules! moments {
     )* };
 }
 moments! {
-    variance var "var" "Variance over axes.";
-    deviation std "std" "Standard deviation over axes.";
+    variance var "var" "Variance over axes." "mx.var(mx.array([1.0, 3.0]), ddof=1)" "array(2, dtype=float32)";
+    deviation std "std" "Standard deviation over axes." "mx.std(mx.array([1.0, 3.0]))" "array(1, dtype=float32)";
 }
 
 /// Number of elements over axes that are not zero.
+///
+/// Axes are dropped, or kept with ``keepdims``. Dtype: int32.
+///
+/// >>> mx.count_nonzero(mx.array([[0, 1], [2, 3]]), axis=0)
+/// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, /, *, axis = None, keepdims = false, stream = None))]
 fn count_nonzero(a: Arr, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
@@ -75,6 +86,11 @@ fn count_nonzero(a: Arr, axis: Option<Axes>, keepdims: bool, stream: Stream) -> 
 }
 
 /// Smallest and largest element over axes.
+///
+/// A tuple. Raises ValueError over no elements.
+///
+/// >>> mx.minmax(mx.array([3, 1, 2]))
+/// (array(1, dtype=int32), array(3, dtype=int32))
 #[pyfunction]
 #[pyo3(signature = (a, /, axis = None, keepdims = false, *, stream = None))]
 fn minmax<'py>(
@@ -90,8 +106,10 @@ fn minmax<'py>(
 }
 
 macro_rules! arguments {
-    ($($f:ident $doc:literal;)*) => { $(
-        #[doc = $doc]
+    ($($f:ident $doc:literal $example:literal $result:literal;)*) => { $(
+        #[doc = concat!(
+            $doc, "\n\nWorks on the flattened array without an axis. Dtype: uint32. Raises ValueError over no elements.\n\n>>> ", $example, "\n", $result
+        )]
         #[pyfunction]
         #[pyo3(signature = (a, /, axis = None, keepdims = false, *, stream = None))]
         fn $f(a: Arr, axis: Option<Int>, keepdims: bool, stream: Stream) -> Result1 {
@@ -101,13 +119,15 @@ macro_rules! arguments {
     )* };
 }
 arguments! {
-    argmax "Index of the largest element along an axis, the first of equals.";
-    argmin "Index of the smallest element along an axis, the first of equals.";
+    argmax "Index of the largest element along an axis, the first of equals." "mx.argmax(mx.array([1, 9, 9]))" "array(1, dtype=uint32)";
+    argmin "Index of the smallest element along an axis, the first of equals." "mx.argmin(mx.array([[3, 1], [0, 2]]), axis=1)" "array([1, 0], dtype=uint32)";
 }
 
 macro_rules! scans {
-    ($($f:ident $doc:literal;)*) => { $(
-        #[doc = $doc]
+    ($($f:ident $doc:literal $example:literal $result:literal;)*) => { $(
+        #[doc = concat!(
+            $doc, "\n\nFrom the end with ``reverse``; without the element itself unless ``inclusive``. Shape: a's, or (size,) without an axis.\n\n>>> ", $example, "\n", $result
+        )]
         #[pyfunction]
         #[pyo3(signature = (a, /, axis = None, *, reverse = false, inclusive = true, dtype = None, stream = None))]
         fn $f(
@@ -128,14 +148,19 @@ macro_rules! scans {
     )* };
 }
 scans! {
-    cummax "Running maximum along an axis; flattened without one.";
-    cummin "Running minimum along an axis; flattened without one.";
-    cumprod "Running product along an axis; flattened without one.";
-    cumsum "Running sum along an axis; flattened without one.";
-    logcumsumexp "Running log(sum(exp(x))) along an axis; flattened without one.";
+    cummax "Running maximum along an axis; flattened without one." "mx.cummax(mx.array([1, 3, 2]))" "array([1, 3, 3], dtype=int32)";
+    cummin "Running minimum along an axis; flattened without one." "mx.cummin(mx.array([3, 1, 2]))" "array([3, 1, 1], dtype=int32)";
+    cumprod "Running product along an axis; flattened without one." "mx.cumprod(mx.array([1, 2, 3]), reverse=True)" "array([6, 6, 3], dtype=int32)";
+    cumsum "Running sum along an axis; flattened without one." "mx.cumsum(mx.array([1, 2, 3]), inclusive=False)" "array([0, 1, 3], dtype=int32)";
+    logcumsumexp "Running log(sum(exp(x))) along an axis; flattened without one." "mx.logcumsumexp(mx.array([0.0, 0.0]))" "array([0, 0.693147], dtype=float32)";
 }
 
 /// exp(x) / sum(exp(x)) over axes, over all without any.
+///
+/// Shape: a's. Dtype: float32 for integers and bool, else a's. Sums in float32 at least, ``precise`` or not.
+///
+/// >>> mx.softmax(mx.array([0.0, 1.0]))
+/// array([0.268941, 0.731059], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, /, axis = None, *, precise = false, stream = None))]
 fn softmax(a: Arr, axis: Option<Axes>, precise: bool, stream: Stream) -> Result1 {

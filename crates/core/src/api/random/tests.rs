@@ -1,4 +1,5 @@
 use super::*;
+use crate::api::{eye, zeros};
 use crate::reference;
 use serde_json::Value as Json;
 
@@ -36,7 +37,10 @@ fn run(expr: &str, dtype: Dtype, shape: &[usize], key: Option<&Array>) -> Result
         "normal" if has("loc=1,scale=2") => normal(shape, dtype, Some(1.0.into()), Some(2.0.into()), key),
         "normal" => normal(shape, dtype, None, None, key),
         // Of the identity: MLX's square root of it is the identity.
-        "multivariate_normal" => normal(shape, dtype, None, None, key),
+        "multivariate_normal" => {
+            let (mean, cov) = (zeros([2], Dtype::F32)?, eye(2, 2, 0, Dtype::F32)?);
+            multivariate_normal(&mean, &cov, &shape[..shape.len() - 1], key)
+        }
         "gumbel" => gumbel(shape, dtype, key),
         "laplace" => laplace(shape, dtype, None, None, key),
         "truncated_normal" => truncated_normal(-1.0, 1.0, shape, dtype, key),

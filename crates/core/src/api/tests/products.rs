@@ -161,7 +161,7 @@ fn quantized() {
     is(y.and_then(|y| y.slice(&[0, 0], &[1, 2], None)), Dtype::F32, &[1, 2], &read(&want));
     let ids = i([2], &[0, 0]);
     let stack = [0, 1, 2].map(|i| parts[i].expand_dims(&[0]).unwrap());
-    let y = gather_qmm(&x, &stack[0], &stack[1], Some(&stack[2]), None, Some(&ids), true, g);
+    let y = gather_qmm(&x, &stack[0], &stack[1], Some(&stack[2]), None, Some(&ids), true, g, None);
     assert_eq!(y.unwrap().shape().to_vec(), [2, 3, 2]);
     refused!(
         Argument,
@@ -187,6 +187,54 @@ fn quantized() {
     let back = dequantize(&parts[0], &parts[1], None, nv, Some(&global), Some(Dtype::F32)).unwrap();
     let off = back.subtract(&w).unwrap().abs().unwrap().max(Axes::ALL, false).unwrap().item::<f32>().unwrap();
     assert!(off < 4.0, "{off}");
+    // One global scale for each matrix, chosen with it.
+    let each = [1.0, 0.5].map(|f| global.multiply(f).unwrap());
+    let stacked = each.each_ref().map(|g| quantize(&w, nv, Some(g)).unwrap());
+    let part = |k: usize| super::super::stack(&[stacked[0][k].clone(), stacked[1][k].clone()], 0).unwrap();
+    let (codes, scales, globals) = (part(0), part(1), super::super::stack(&each, 0).unwrap());
+    let x = c([3, 64]).multiply(0.125).unwrap();
+    let ids = i([2], &[1, 0]);
+    let got = gather_qmm(&x, &codes, &scales, None, None, Some(&ids), true, nv, Some(&globals)).unwrap();
+    let want = [1, 0].map(|k: usize| {
+        let (q, g) = (&stacked[k], Some(&each[k]));
+        let w = dequantize(&q[0], &q[1], None, nv, g, Some(Dtype::F32)).unwrap();
+        x.matmul(&w.t().unwrap()).unwrap()
+    });
+    let want = super::super::stack(&want, 0).unwrap();
+    assert_eq!(read(&got.allclose(&want, 1e-5, 1e-4, false).unwrap()), [1.0]);
+    refused!(
+        Argument,
+        gather_qmm(&x, &codes, &scales, None, None, Some(&ids), true, nv, Some(&global)),
+        gather_qmm(&x, &stack[0], &stack[1], Some(&stack[2]), None, Some(&ids), true, g, Some(&globals))
+    );
+}
+
+#[test]
+fn symmetric_matrices() {
+    let a = f([2, 2], &[2.0, 9.0, 1.0, 2.0]);
+    let (w, v) = a.eigh(false).unwrap();
+    is(Ok(w), Dtype::F32, &[2], &[1.0, 3.0]);
+    is(v.multiply(&v).unwrap().sum(0, false), Dtype::F32, &[2], &[1.0, 1.0]);
+    is(a.eigh(true).map(|(w, _)| w), Dtype::F32, &[2], &[-7.0, 11.0]);
+    refused!(Shape, ones_f([2, 3]).eigh(false), ones_f([3]).eigh(false));
+    refused!(Dtype, count([2, 2]).eigh(false));
+    use super::super::random::{key, multivariate_normal};
+    let (mean, cov) = (f([2], &[1.0, 2.0]), f([2, 2], &[2.0, 0.5, 0.5, 1.0]));
+    let draws = multivariate_normal(&mean, &cov, &[20000], Some(&key(1).unwrap())).unwrap();
+    let centred = draws.subtract(draws.mean(0, true).unwrap()).unwrap();
+    let got = centred.t().unwrap().matmul(&centred).unwrap().divide(20000.0).unwrap();
+    assert_eq!(read(&got.allclose(&cov, 0.0, 0.05, false).unwrap()), [1.0], "{:?}", read(&got));
+    is(
+        multivariate_normal(&mean, &zeros([2, 2], Dtype::F32).unwrap(), &[], None),
+        Dtype::F32,
+        &[2],
+        &[1.0, 2.0],
+    );
+    refused!(
+        Shape,
+        multivariate_normal(&mean, &ones_f([3, 3]), &[], None),
+        multivariate_normal(&mean, &mean, &[], None)
+    );
 }
 
 #[test]

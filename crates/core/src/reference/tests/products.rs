@@ -43,6 +43,33 @@ fn inverses() {
     near(&product, &identity, 1e-9);
 }
 
+#[test]
+fn eigen_decompositions() {
+    use super::super::linalg::symmetric_eigen;
+    let (w, v) = symmetric_eigen(&[2.0, 1.0, 1.0, 2.0], 2);
+    assert!((w[0] - 1.0).abs() < 1e-15 && (w[1] - 3.0).abs() < 1e-15);
+    assert!((v[0] + v[2]).abs() < 1e-15, "{v:?}");
+    // a v = v w and v^T v = 1; of ones, and of zero, all but one eigenvalue are zero.
+    let n = 9;
+    let mixed = |i: usize, j: usize| (((i * j) * 31 + (i + j) * 17) % 23) as f64 - 11.0;
+    let makers: [&dyn Fn(usize, usize) -> f64; 3] = [&mixed, &|_, _| 1.0, &|_, _| 0.0];
+    for make in makers {
+        let a: Vec<f64> = (0..n * n).map(|k| make(k / n, k % n)).collect();
+        let (w, v) = symmetric_eigen(&a, n);
+        assert!(w.is_sorted());
+        for i in 0..n {
+            for j in 0..n {
+                let at = |f: &dyn Fn(usize) -> f64| (0..n).map(f).sum::<f64>();
+                let left = at(&|k| a[i * n + k] * v[k * n + j]);
+                assert!((left - v[i * n + j] * w[j]).abs() < 1e-12, "{left} of {i}, {j}");
+                let one = at(&|k| v[k * n + i] * v[k * n + j]);
+                assert!((one - f64::from(i == j)).abs() < 1e-13, "{one} of {i}, {j}");
+            }
+        }
+    }
+    assert_eq!(symmetric_eigen(&[], 0), (vec![], vec![]));
+}
+
 fn plain(rank: usize) -> Conv {
     Conv {
         stride: smallvec![1; rank],

@@ -15,16 +15,27 @@ pub fn to_fp4(x: f32) -> u32 {
     magnitude | if x < 0.0 && magnitude > 0 { 8 } else { 0 }
 }
 
-/// The value of an fp8 (E4M3) byte: no infinities, 0x7f and 0xff are NaN.
+/// The values of fp8 (E4M3) bytes: no infinities, 0x7f and 0xff are NaN.
+static FP8: [f32; 256] = {
+    let mut t = [0.0; 256];
+    let mut code = 0;
+    while code < 256 {
+        let magnitude = code as u32 & 0x7f;
+        let x = match magnitude {
+            0x7f => f32::NAN,
+            0..8 => magnitude as f32 / 512.0,
+            // The exponent's bias goes from 7 to 127.
+            m => f32::from_bits((m << 20) + (120 << 23)),
+        };
+        t[code] = if code < 128 { x } else { -x };
+        code += 1;
+    }
+    t
+};
+
+/// The value of an fp8 (E4M3) byte.
 pub fn fp8(code: u8) -> f32 {
-    let magnitude = code & 0x7f;
-    let x = match magnitude {
-        0x7f => f32::NAN,
-        0..8 => magnitude as f32 / 512.0,
-        // The exponent's bias goes from 7 to 127.
-        m => f32::from_bits(((m as u32) << 20) + (120 << 23)),
-    };
-    if code & 0x80 == 0 { x } else { -x }
+    FP8[code as usize]
 }
 
 /// The nearest fp8 byte, halves to even; what is too large gives 448, NaN stays NaN.
@@ -74,22 +85,6 @@ pub fn code(words: &[u32], j: usize, bits: usize) -> u32 {
     all & ((1u64 << bits) - 1) as u32
 }
 
-/// Codes of a row as float32; whole words at once where codes do not straddle them.
-#[inline(always)]
-pub fn codes_f32(words: &[u32], bits: usize, first: usize, out: &mut [f32]) {
-    match bits {
-        1 | 2 | 4 | 8 if (first * bits).is_multiple_of(32) => {
-            let (per, mask) = (32 / bits, (1u32 << bits) - 1);
-            for (w, o) in words[first * bits / 32..].iter().zip(out.chunks_mut(per)) {
-                for (k, o) in o.iter_mut().enumerate() {
-                    *o = (w >> (k * bits) & mask) as f32;
-                }
-            }
-        }
-        _ => out.iter_mut().enumerate().for_each(|(k, o)| *o = code(words, first + k, bits) as f32),
-    }
-}
-
 /// Writes codes into a row's words, which hold zeros.
 pub fn pack(codes: &[u32], bits: usize, words: &mut [u32]) {
     for (j, &c) in codes.iter().enumerate() {
@@ -118,9 +113,6 @@ mod tests {
             let mut words = vec![0; 2 * bits];
             pack(&codes, bits, &mut words);
             assert!(codes.iter().enumerate().all(|(j, &c)| code(&words, j, bits) == c));
-            let mut f = [0.0; 64];
-            codes_f32(&words, bits, 0, &mut f);
-            assert!(codes.iter().zip(f).all(|(&c, f)| c as f32 == f));
         }
     }
 }

@@ -1,0 +1,245 @@
+//! A few float32 vectors with a matrix whose rows are read where they stand: products with each
+//! row ([`dots`]) and weighted sums of the rows ([`combine`]).
+//!
+//! These are the products of one-query attention and of one vector with a weight, bound by memory:
+//! a row is widened in registers and serves all vectors at once. What a result is does not depend
+//! on the vectors and rows beside it.
+
+use super::matmul::Mat;
+use crate::simd::convert::Load;
+
+/// `out[g · stride + j] = x[g] · row j of m`, where `x` holds vectors of `m.cols()` values, at
+/// least one each; columns of `m` have stride 1.
+pub(crate) fn dots<T: Load>(x: &[f32], m: Mat<'_, T>, out: &mut [f32], stride: usize) {
+    crate::isa::dispatch!(
+        avx512: avx512::dots(x, m, out, stride),
+        avx2: avx2::dots(x, m, out, stride),
+        portable: portable::dots(x, m, out, stride),
+    )
+}
+
+/// `out[g · out_stride ..] += Σ_j w[g · w_stride + j] · row j of m`, for `count` vectors `g`;
+/// columns of `m` have stride 1.
+pub(crate) fn combine<T: Load>(
+    w: &[f32],
+    w_stride: usize,
+    m: Mat<'_, T>,
+    out: &mut [f32],
+    out_stride: usize,
+    count: usize,
+) {
+    crate::isa::dispatch!(
+        avx512: avx512::combine(w, w_stride, m, out, out_stride, count),
+        avx2: avx2::combine(w, w_stride, m, out, out_stride, count),
+        portable: portable::combine(w, w_stride, m, out, out_stride, count),
+    )
+}
+
+/// At most `N` values, with zeros behind them.
+#[inline(always)]
+pub(super) fn padded<T: Copy + Default, const N: usize>(s: &[T]) -> [T; N] {
+    let mut a = [T::default(); N];
+    a[..s.len()].copy_from_slice(s);
+    a
+}
+
+mod portable {
+    use super::*;
+    use crate::kernels::matmul::fold;
+    use crate::simd::lanes::madd;
+
+    const FMA: bool = cfg!(target_arch = "aarch64");
+
+    /// Calls `f` with each piece of a row as float32, and where it stands.
+    #[inline(always)]
+    fn pieces<T: Load>(row: &[T], mut f: impl FnMut(usize, &[f32])) {
+        let mut wide = [0f32; 64];
+        for (c, piece) in row.chunks(64).enumerate() {
+            T::widen(piece, &mut wide);
+            f(c * 64, &wide[..piece.len()]);
+        }
+    }
+
+    pub(super) fn dots<T: Load>(x: &[f32], m: Mat<'_, T>, out: &mut [f32], stride: usize) {
+        for (x, out) in x.chunks_exact(m.cols()).zip(out.chunks_mut(stride)) {
+            for (j, o) in out.iter_mut().enumerate().take(m.rows()) {
+                let mut acc = [0f32; 64];
+                pieces(m.slice(j), |at, row| {
+                    for ((a, x), r) in acc.iter_mut().zip(&x[at..]).zip(row) {
+                        *a = madd::<FMA>(*x, *r, *a);
+                    }
+                });
+                *o = fold(acc);
+            }
+        }
+    }
+
+    pub(super) fn combine<T: Load>(
+        w: &[f32],
+        w_stride: usize,
+        m: Mat<'_, T>,
+        out: &mut [f32],
+        out_stride: usize,
+        count: usize,
+    ) {
+        for j in 0..m.rows() {
+            pieces(m.slice(j), |at, row| {
+                for g in 0..count {
+                    let w = w[g * w_stride + j];
+                    for (o, r) in out[g * out_stride + at..].iter_mut().zip(row) {
+                        *o = madd::<FMA>(w, *r, *o);
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// The two products over the vectors of one instruction set; `$most` vectors share a row, as many
+/// as there are registers for.
+#[cfg(target_arch = "x86_64")]
+macro_rules! over_vectors {
+    ($name:ident, $features:literal, $n:literal, most $most:literal, $v:ty, $widen:ident, $load:ident,
+     $store:ident, $zero:ident, $splat:ident, $fma:ident, $sums:ident) => {
+        mod $name {
+            use super::*;
+            use crate::simd::lanes::at;
+            use crate::simd::lanes::x86::*;
+            use std::arch::x86_64::*;
+
+            #[target_feature(enable = $features)]
+            pub(super) fn dots<T: Load>(x: &[f32], m: Mat<'_, T>, out: &mut [f32], stride: usize) {
+                let k = m.cols();
+                for (x, out) in x.chunks($most * k).zip(out.chunks_mut($most * stride)) {
+                    match x.len() / k {
+                        1 => dots_of::<T, 1>(x, m, out, stride),
+                        2 => dots_of::<T, 2>(x, m, out, stride),
+                        3 => dots_of::<T, 3>(x, m, out, stride),
+                        _ => dots_of::<T, 4>(x, m, out, stride),
+                    }
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            fn dots_of<T: Load, const G: usize>(x: &[f32], m: Mat<'_, T>, out: &mut [f32], stride: usize) {
+                let k = m.cols();
+                let whole = k / $n * $n;
+                let tail: [[f32; $n]; G] = std::array::from_fn(|g| padded(&x[g * k + whole..(g + 1) * k]));
+                for j in (0..m.rows()).step_by(4) {
+                    let n = 4.min(m.rows() - j);
+                    let rows: [&[T]; 4] = std::array::from_fn(|a| m.slice(j + a.min(n - 1)));
+                    let mut acc = [[$zero(); 4]; G];
+                    for i in (0..whole).step_by($n) {
+                        let row: [$v; 4] = std::array::from_fn(|a| $widen(at(rows[a], i)));
+                        for g in 0..G {
+                            let x = $load(at(x, g * k + i));
+                            for a in 0..4 {
+                                acc[g][a] = $fma(x, row[a], acc[g][a]);
+                            }
+                        }
+                    }
+                    if whole < k {
+                        for a in 0..4 {
+                            let row = $widen(&padded(&rows[a][whole..]));
+                            for g in 0..G {
+                                acc[g][a] = $fma($load(&tail[g]), row, acc[g][a]);
+                            }
+                        }
+                    }
+                    for g in 0..G {
+                        let mut four = [0f32; 4];
+                        store_f32x4(&mut four, $sums(acc[g]));
+                        out[g * stride + j..][..n].copy_from_slice(&four[..n]);
+                    }
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) fn combine<T: Load>(
+                w: &[f32],
+                w_stride: usize,
+                m: Mat<'_, T>,
+                out: &mut [f32],
+                out_stride: usize,
+                count: usize,
+            ) {
+                for g in (0..count).step_by($most) {
+                    let (w, out) = (&w[g * w_stride..], &mut out[g * out_stride..]);
+                    let some = $most.min(count - g);
+                    let mut c = 0;
+                    while c + 4 * $n <= m.cols() {
+                        match some {
+                            1 => combine_of::<T, 1, 4>(w, w_stride, m, c, out, out_stride),
+                            2 => combine_of::<T, 2, 4>(w, w_stride, m, c, out, out_stride),
+                            3 => combine_of::<T, 3, 4>(w, w_stride, m, c, out, out_stride),
+                            _ => combine_of::<T, 4, 4>(w, w_stride, m, c, out, out_stride),
+                        }
+                        c += 4 * $n;
+                    }
+                    for c in (c..m.cols()).step_by($n) {
+                        for g in 0..some {
+                            let (w, out) = (&w[g * w_stride..], &mut out[g * out_stride..]);
+                            combine_of::<T, 1, 1>(w, w_stride, m, c, out, out_stride);
+                        }
+                    }
+                }
+            }
+
+            /// For `G` vectors and `W` vectors of columns from `c` on, the last of which may be a part.
+            #[target_feature(enable = $features)]
+            fn combine_of<T: Load, const G: usize, const W: usize>(
+                w: &[f32],
+                w_stride: usize,
+                m: Mat<'_, T>,
+                c: usize,
+                out: &mut [f32],
+                out_stride: usize,
+            ) {
+                let width = (W * $n).min(m.cols() - c);
+                let mut acc = [[$zero(); W]; G];
+                for g in 0..G {
+                    for i in 0..W {
+                        let o = &out[g * out_stride + c + i * $n..][..$n.min(width - i * $n)];
+                        acc[g][i] = $load(&padded(o));
+                    }
+                }
+                let w: [&[f32]; G] = std::array::from_fn(|g| &w[g * w_stride..][..m.rows()]);
+                for j in 0..m.rows() {
+                    let row = &m.slice(j)[c..][..width];
+                    let mut wide = [$zero(); W];
+                    for i in 0..W {
+                        wide[i] = if width == W * $n {
+                            $widen(at(row, i * $n))
+                        } else {
+                            $widen(&padded(&row[i * $n..]))
+                        };
+                    }
+                    for g in 0..G {
+                        let w = $splat(w[g][j]);
+                        for i in 0..W {
+                            acc[g][i] = $fma(w, wide[i], acc[g][i]);
+                        }
+                    }
+                }
+                for g in 0..G {
+                    for i in 0..W {
+                        let mut o = [0f32; $n];
+                        $store(&mut o, acc[g][i]);
+                        let n = $n.min(width - i * $n);
+                        out[g * out_stride + c + i * $n..][..n].copy_from_slice(&o[..n]);
+                    }
+                }
+            }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+over_vectors!(
+    avx512, "avx512f,avx512bw,avx512dq,avx512vl", 16, most 4, __m512, widen_x16, load_f32x16, store_f32x16,
+    _mm512_setzero_ps, _mm512_set1_ps, _mm512_fmadd_ps, sums_x16
+);
+#[cfg(target_arch = "x86_64")]
+over_vectors!(
+    avx2, "avx2,fma,f16c", 8, most 2, __m256, widen_x8, load_f32x8, store_f32x8,
+    _mm256_setzero_ps, _mm256_set1_ps, _mm256_fmadd_ps, sums_x8
+);
