@@ -23,7 +23,7 @@ pub(super) fn run(g: Graph) -> Graph {
                     None => {}
                     Some(To::Value(r)) => return vec![r],
                     Some(To::Node(n)) => {
-                        node = n;
+                        node = *n;
                         continue 'again;
                     }
                 }
@@ -36,7 +36,7 @@ pub(super) fn run(g: Graph) -> Graph {
 /// What stands in a node's place.
 enum To {
     Value(Ref),
-    Node(GraphNode),
+    Node(Box<GraphNode>),
 }
 
 type Rule = fn(&Site<'_>) -> Option<To>;
@@ -121,7 +121,7 @@ const RULES: &[(&str, Rule)] = &[
             _ => r,
         };
         let ins = s.node.ins.iter().map(|&r| source(r)).collect();
-        (ins != s.node.ins).then(|| To::Node(GraphNode { ins, ..s.node.clone() }))
+        (ins != s.node.ins).then(|| To::Node(Box::new(GraphNode { ins, ..s.node.clone() })))
     }),
 ];
 
@@ -182,7 +182,7 @@ impl Site<'_> {
 
     /// The node with another op over another input.
     fn over(&self, input: Ref, op: Op) -> To {
-        To::Node(GraphNode { op, ins: smallvec::smallvec![input], ..self.node.clone() })
+        To::Node(Box::new(GraphNode { op, ins: smallvec::smallvec![input], ..self.node.clone() }))
     }
 }
 
