@@ -198,7 +198,7 @@ fn nesting_is_part_of_the_key() -> Result<()> {
 
 #[test]
 fn equal_texts_are_one_key() -> Result<()> {
-    let (f, traces) = counted(|(x, tag): (Array, String)| x.add(tag.len()));
+    let (f, traces) = counted(|(x, tag): (Array, String)| x.add(tag.len() as i64));
     for _ in 0..5 {
         assert_eq!(ints(&f.call((i32s(&[0]), ["gel", "u"].concat()))?), [4]);
     }
@@ -579,7 +579,7 @@ fn a_new_value_of_a_float_compiles_nothing() -> Result<()> {
 
 #[test]
 fn an_extent_read_by_the_function_follows_the_input() -> Result<()> {
-    let mean = compile(|x: Array| x.sum(Axes::ALL, false)?.divide(x.size()));
+    let mean = compile(|x: Array| x.sum(Axes::ALL, false)?.divide(x.size() as i64));
     let merge = compile(|x: Array| x.reshape([(x.dim(0)? * x.dim(1)?) as i64, -1])?.add(1));
     isopace::init();
     for n in [4, 8] {
@@ -595,6 +595,7 @@ fn an_extent_read_by_the_function_follows_the_input() -> Result<()> {
 
 #[test]
 fn memory_given_away_keeps_its_views() -> Result<()> {
+    isopace::init();
     let f = compile(|x: Array| x.sin()?.add(1.0));
     let a = arange(0, 8, 1, Some(Dtype::F32))?.add(0.0)?;
     a.eval()?;
@@ -655,7 +656,7 @@ struct Plain(Array, Array);
 impl Tree for Plain {
     fn flatten<'a>(&'a self, out: &mut Leaves<'a>) {
         out.open(Container::Struct, 2);
-        self.0.flatten(out);
+        Tree::flatten(&self.0, out);
         out.array(self.1.clone());
     }
     fn map(&self, with: &mut dyn Leaf) -> Result<Self> {

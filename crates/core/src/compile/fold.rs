@@ -7,7 +7,8 @@ use crate::graph::Ref;
 use crate::op::Op;
 use crate::{pass, runtime};
 
-/// The most bytes that a folded array may take. Views of captured arrays take none.
+/// The most bytes that a folded array may take. Larger views of captured arrays are none the worse: their
+/// layouts are known when the plan is lowered.
 const MAX_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -50,7 +51,7 @@ pub(super) fn run(c: &mut Captured) -> usize {
         let node = &g.nodes[n as usize];
         at[n as usize] = Some(next);
         next += node.avals.len() as u32;
-        nbytes += if node.op.is_view() { 0 } else { node.avals.iter().map(|a| a.nbytes()).sum() };
+        nbytes += node.avals.iter().map(|a| a.nbytes()).sum::<usize>();
     }
     let g = &mut c.graph;
     g.inputs.extend(values.iter().map(|a| a.aval().clone()));
@@ -75,12 +76,11 @@ fn kinds(c: &Captured) -> Vec<Kind> {
             Ref::Input(i) => *i as usize >= params,
             Ref::Node(n, _) => kinds[*n as usize] != Kind::Varies,
         };
-        let number = |cell: &u32| matches!(c.cells[*cell as usize].0.number(), Ok(Some(_)));
+        let number = |cell: &u32| g.cells[*cell as usize].is_some();
         // A user's kernel runs when it is called, and what it writes to is made anew each time.
         let once =
             !matches!(node.op, Op::Param(_) | Op::Custom(_) | Op::Call(_)) && own.get(i) != Some(&true);
-        let layout = matches!(node.op, Op::Transpose(_) | Op::Broadcast | Op::Slice(_));
-        let small = layout || node.avals.iter().map(|a| a.nbytes()).sum::<usize>() <= MAX_BYTES;
+        let small = node.avals.iter().map(|a| a.nbytes()).sum::<usize>() <= MAX_BYTES;
         let fill = match (&node.op, node.ins.first()) {
             (Op::Full, _) => true,
             (op, Some(Ref::Node(n, _))) if op.is_view() => kinds[*n as usize] == Kind::Fill,

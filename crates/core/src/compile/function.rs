@@ -13,7 +13,6 @@ use crate::error::Result;
 use crate::lower::lower;
 use crate::number::Number;
 use crate::op::{CallOp, Op};
-use crate::pass::simplify;
 use crate::scalar::{Cells, Scalar, ScalarTrace};
 use crate::sync::{Condvar, Mutex};
 use crate::{Dtype, err, runtime};
@@ -322,8 +321,6 @@ impl Function {
                 pins.push((arg as usize, format!("its value was needed at {} ({})", c.place, c.reason)));
             }
         }
-        let known = |cell: u32| captured.cells[cell as usize].0.number().ok().flatten();
-        let graph = simplify::with(captured.graph, &known);
         let n_cells = captured.cells.len();
         let mut outs = captured.cells;
         outs.extend(scalar_outs.iter().map(|s| (s.clone(), None)));
@@ -332,7 +329,7 @@ impl Function {
             [one] => Avals::One(one.aval().clone()),
             all => Avals::Shared(all.iter().map(|r| r.aval().clone()).collect()),
         };
-        let plan = lower(graph, constants, &**runtime::backend()?, &self.name)?;
+        let plan = lower(captured.graph, constants, &**runtime::backend()?, &self.name)?;
         let nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + folded_bytes + 256;
         debug_assert_eq!(program.cells(), n_cells + scalar_outs.len());
         Ok(Variant {

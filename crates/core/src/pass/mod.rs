@@ -2,7 +2,7 @@
 
 mod cse;
 mod fuse;
-pub(crate) mod simplify;
+mod simplify;
 
 use crate::error::Result;
 use crate::graph::{Graph, GraphNode, Ref};

@@ -7,13 +7,7 @@ use crate::graph::{Graph, GraphNode, Ref};
 use crate::number::Number;
 use crate::op::{Op, Row};
 
-/// Applies the rules that need no number.
 pub(super) fn run(g: Graph) -> Graph {
-    with(g, &|_| None)
-}
-
-/// Applies the rules; `known` gives the number of a cell that is a constant.
-pub(crate) fn with(g: Graph, known: &dyn Fn(u32) -> Option<Number>) -> Graph {
     let own = written(&g);
     let mut index = 0;
     rebuild(g, |out, mut node| {
@@ -23,13 +17,13 @@ pub(crate) fn with(g: Graph, known: &dyn Fn(u32) -> Option<Number>) -> Graph {
         }
         // Inputs are simple already, and each rule shortens the chain behind the node: few rounds.
         'again: loop {
-            let site = Site { graph: out, node: &node, known };
+            let site = Site { graph: out, node: &node };
             for (_, rule) in RULES {
                 match rule(&site) {
                     None => {}
                     Some(To::Value(r)) => return vec![r],
                     Some(To::Node(n)) => {
-                        node = n;
+                        node = *n;
                         continue 'again;
                     }
                 }
@@ -42,7 +36,7 @@ pub(crate) fn with(g: Graph, known: &dyn Fn(u32) -> Option<Number>) -> Graph {
 /// What stands in a node's place.
 enum To {
     Value(Ref),
-    Node(GraphNode),
+    Node(Box<GraphNode>),
 }
 
 type Rule = fn(&Site<'_>) -> Option<To>;
@@ -127,7 +121,7 @@ const RULES: &[(&str, Rule)] = &[
             _ => r,
         };
         let ins = s.node.ins.iter().map(|&r| source(r)).collect();
-        (ins != s.node.ins).then(|| To::Node(GraphNode { ins, ..s.node.clone() }))
+        (ins != s.node.ins).then(|| To::Node(Box::new(GraphNode { ins, ..s.node.clone() })))
     }),
 ];
 
@@ -135,7 +129,6 @@ const RULES: &[(&str, Rule)] = &[
 struct Site<'a> {
     graph: &'a Graph,
     node: &'a GraphNode,
-    known: &'a dyn Fn(u32) -> Option<Number>,
 }
 
 impl Site<'_> {
@@ -161,13 +154,13 @@ impl Site<'_> {
         self.graph.node(self.node.ins[0]).filter(|n| n.op == op)
     }
 
-    /// The constant number that an array is filled with.
+    /// The number that an array is filled with, if it is the same in every run.
     fn number(&self, r: Ref) -> Option<Number> {
         let mut node = self.graph.node(r)?;
         while let Op::Broadcast | Op::Reshape = node.op {
             node = self.graph.node(node.ins[0])?;
         }
-        if node.op == Op::Full { (self.known)(node.cells[0]) } else { None }
+        if node.op == Op::Full { self.graph.cells[node.cells[0] as usize] } else { None }
     }
 
     /// True when the number is `x`, zeros told apart by their sign.
@@ -189,7 +182,7 @@ impl Site<'_> {
 
     /// The node with another op over another input.
     fn over(&self, input: Ref, op: Op) -> To {
-        To::Node(GraphNode { op, ins: smallvec::smallvec![input], ..self.node.clone() })
+        To::Node(Box::new(GraphNode { op, ins: smallvec::smallvec![input], ..self.node.clone() }))
     }
 }
 
@@ -226,9 +219,7 @@ mod tests {
         let since = next_id();
         let root = f(input(dtype)).unwrap();
         let c = capture(&[root], &[Aval::new([2, 3], dtype)], since).unwrap();
-        let known = |cell: u32| c.cells[cell as usize].0.number().ok().flatten();
-        let before = c.graph.nodes.len();
-        (before, with(c.graph.clone(), &known).without_dead())
+        (c.graph.nodes.len(), run(c.graph).without_dead())
     }
 
     /// Says that `f` gives its input back.

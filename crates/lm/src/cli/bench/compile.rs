@@ -6,8 +6,8 @@ use crate::cli::{generate::write_out, memory};
 use clap::Args;
 use isopace::compile::{Compiled, Options, ScalarMode, compile, compile_with};
 use isopace::{Array, Dtype, Result, Scalar, err, fast, ones, runtime};
-use serde_json::{Value, json};
-use std::path::PathBuf;
+use serde_json::json;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[derive(Debug, Args)]
@@ -35,8 +35,28 @@ struct Point {
 
 type Step = Compiled<(Array, Array, Scalar), Array>;
 
+/// One row of the report: what is measured, what it must be, what it is.
+struct Row {
+    what: String,
+    must: &'static str,
+    measured: String,
+    met: bool,
+}
+
+fn row(what: impl Into<String>, must: &'static str, measured: String, met: bool) -> Row {
+    Row { what: what.into(), must, measured, met }
+}
+
 impl CompileBench {
     pub(in crate::cli) fn run(self) -> Result<()> {
+        if self.values < 1_000 || self.tokens < 10 {
+            return Err(err!(
+                Argument,
+                "[bench] --values is {}, --tokens {}; accepted: at least 1000 and 10",
+                self.values,
+                self.tokens
+            ));
+        }
         let hit = hit_ns()?;
         let curve = fresh(self.values)?;
         let fixed = static_values(self.values.min(100_000))?;
@@ -44,59 +64,94 @@ impl CompileBench {
         let long = long_decode(self.tokens)?;
         let peer = peer_curve();
         if let Some(path) = &self.svg {
-            let points = curve.iter().map(|p| (p.values as f64, p.us)).collect();
-            let mut curves = vec![Curve { name: "isopace".into(), points }];
-            if let Some(points) = &peer {
-                curves.push(Curve { name: "mlx (CPU)".into(), points: points.clone() });
-            }
-            svg(
-                path,
-                "A compiled function given a fresh number",
-                "distinct values",
-                "microseconds a call",
-                true,
-                &curves,
-            )?;
+            plot(path, &curve, peer.as_deref())?;
         }
-        let at = |n: usize| curve.iter().min_by_key(|p| p.values.abs_diff(n));
-        let (Some(early), Some(last)) = (at(1_000), curve.last()) else {
-            return Err(err!(Argument, "[bench] --values is {}; accepted: at least 1000", self.values));
-        };
-        let report = json!({
-            "hit_ns": hit,
-            "fresh": curve.iter().map(|p| json!({"values": p.values, "us_per_call": p.us, "rss_growth_bytes": p.growth})).collect::<Vec<_>>(),
-            "fresh_ratio": last.us / early.us,
-            "fresh_growth_bytes": last.growth - early.growth,
-            "static": fixed,
-            "retrace_us": retrace,
-            "long_decode": long,
-            "peer": peer.as_ref().map(|p| p.iter().map(|(v, us)| json!({"values": v, "us_per_call": us})).collect::<Vec<_>>()),
-        });
+        let (early, last) = (&curve[0], &curve[curve.len() - 1]);
+        let ratio = last.us / early.us;
+        let growth = last.growth - early.growth;
+        let rows = [
+            row("hit, 2 arrays and 1 scalar", "at most 150 ns", format!("{hit:.0} ns"), hit <= 150.0),
+            row(
+                format!("fresh scalar, {} values against {}", last.values, early.values),
+                "at most 1.2 x the cost",
+                format!("{ratio:.2} x ({:.3} us a call)", last.us),
+                ratio <= 1.2,
+            ),
+            row("memory between the two", "at most 65536 bytes", format!("{growth} bytes"), growth <= 65_536),
+            row(
+                format!("static scalars, last of {} values against first", fixed.values),
+                "at most 1.2 x the cost",
+                format!("{:.2} x ({:.1} us a call)", fixed.last_us / fixed.first_us, fixed.last_us),
+                fixed.last_us <= 1.2 * fixed.first_us,
+            ),
+            row(
+                "what they keep",
+                "64 entries, bytes that stay",
+                format!("{} entries, {} bytes, then {}", fixed.entries, fixed.early_bytes, fixed.bytes),
+                fixed.entries <= 64 && fixed.bytes as f64 <= 1.1 * fixed.early_bytes as f64,
+            ),
+            row("retrace of a 10-op function", "at most 50 us", format!("{retrace:.1} us"), retrace <= 50.0),
+            row(
+                format!("long decode, {} tokens, last 500 against first", self.tokens),
+                "at least 0.95 x the speed",
+                format!("{:.3} x ({:.0} token/s)", long.first_us / long.last_us, 1e6 / long.last_us),
+                long.first_us >= 0.95 * long.last_us,
+            ),
+            row(
+                "memory it takes on the way",
+                "at most 1048576 bytes",
+                format!("{} bytes", long.growth),
+                long.growth <= 1 << 20,
+            ),
+        ];
         if self.json {
-            return print_json(&report);
+            return print_json(&json!({
+                "rows": rows.iter().map(|r| json!({
+                    "what": r.what, "must": r.must, "measured": r.measured, "met": r.met,
+                })).collect::<Vec<_>>(),
+                "hit_ns": hit,
+                "fresh": curve.iter().map(|p| json!({
+                    "values": p.values, "us_per_call": p.us, "rss_growth_bytes": p.growth,
+                })).collect::<Vec<_>>(),
+                "fresh_ratio": ratio,
+                "fresh_growth_bytes": growth,
+                "static": {
+                    "values": fixed.values, "first_us": fixed.first_us, "last_us": fixed.last_us,
+                    "entries": fixed.entries, "bytes": fixed.bytes,
+                },
+                "retrace_us": retrace,
+                "long_decode": {
+                    "tokens": self.tokens,
+                    "first_tok_s": (1e6 / long.first_us).round(),
+                    "last_tok_s": (1e6 / long.last_us).round(),
+                    "last_over_first": long.last_us / long.first_us,
+                    "rss_growth_bytes": long.growth,
+                },
+                "peer": peer.as_ref().map(|p| {
+                    p.iter().map(|(v, us)| json!({"values": v, "us_per_call": us})).collect::<Vec<_>>()
+                }),
+            }));
         }
-        let mut text = format!(
-            "hit, 2 arrays and 1 scalar       {hit:.0} ns (at most 150)\n\
-             fresh scalar at {:>9} values {:.3} us a call, {:.2} x the cost at {} (at most 1.2)\n\
-             memory from {} to {} values  {} bytes (at most 65536)\n\
-             static scalars                   {}\n\
-             retrace of a 10-op function      {retrace:.1} us (at most 50)\n\
-             long decode                      {}\n",
-            last.values,
-            last.us,
-            last.us / early.us,
-            early.values,
-            early.values,
-            last.values,
-            last.growth - early.growth,
-            report["static"],
-            report["long_decode"],
-        );
+        let mut text = format!("{:<52} {:<28} {:<34} met\n", "what", "must", "measured");
+        for r in &rows {
+            let met = if r.met { "yes" } else { "no" };
+            text += &format!("{:<52} {:<28} {:<34} {met}\n", r.what, r.must, r.measured);
+        }
         if let Some((values, us)) = peer.as_ref().and_then(|p| p.last()) {
             text += &format!("the peer, fresh scalar at {values} values: {us:.1} us a call\n");
         }
         write_out(&text)
     }
+}
+
+fn plot(path: &Path, curve: &[Point], peer: Option<&[(f64, f64)]>) -> Result<()> {
+    let points = curve.iter().map(|p| (p.values as f64, p.us)).collect();
+    let mut curves = vec![Curve { name: "isopace".into(), points }];
+    if let Some(points) = peer {
+        curves.push(Curve { name: "mlx (CPU)".into(), points: points.to_vec() });
+    }
+    let title = "A compiled function given a fresh number";
+    svg(path, title, "distinct values", "microseconds a call", true, &curves)
 }
 
 fn step(mode: ScalarMode) -> Step {
@@ -154,20 +209,40 @@ fn fresh(values: usize) -> Result<Vec<Point>> {
     }
 }
 
-fn static_values(values: usize) -> Result<Value> {
+/// What every value by itself costs, in the first and last tenth of the values.
+struct Static {
+    values: usize,
+    first_us: f64,
+    last_us: f64,
+    entries: usize,
+    /// Bytes kept after the first tenth, and at the end.
+    early_bytes: usize,
+    bytes: usize,
+}
+
+fn static_values(values: usize) -> Result<Static> {
     let (f, x) = (step(ScalarMode::Static), input()?);
-    let mut tenths = Vec::new();
-    for tenth in 0..10 {
+    let tenth = values / 10;
+    let (mut us, mut early_bytes) = (Vec::new(), 0);
+    for k in 0..10 {
         let t = Instant::now();
-        for n in 0..values / 10 {
-            std::hint::black_box(f.call((x.clone(), x.clone(), Scalar::from(tenth * values / 10 + n)))?);
+        for n in k * tenth..(k + 1) * tenth {
+            std::hint::black_box(f.call((x.clone(), x.clone(), Scalar::from(n)))?);
         }
-        tenths.push(t.elapsed().as_secs_f64() * 1e6 / (values / 10).max(1) as f64);
+        us.push(t.elapsed().as_secs_f64() * 1e6 / tenth as f64);
+        if k == 0 {
+            early_bytes = f.stats().nbytes;
+        }
     }
     let s = f.stats();
-    Ok(
-        json!({"values": values, "first_us": tenths[0], "last_us": tenths[9], "entries": s.entries, "bytes": s.nbytes}),
-    )
+    Ok(Static {
+        values: 10 * tenth,
+        first_us: us[0],
+        last_us: us[9],
+        entries: s.entries,
+        early_bytes,
+        bytes: s.nbytes,
+    })
 }
 
 fn retrace_us() -> Result<f64> {
@@ -186,8 +261,15 @@ fn retrace_us() -> Result<f64> {
     Ok(median(&all))
 }
 
+/// Microseconds a token over the first and the last 500, and bytes grown.
+struct Long {
+    first_us: f64,
+    last_us: f64,
+    growth: i64,
+}
+
 /// 43 layers × 3 compiled helpers a token, each given the offset as an integer.
-fn long_decode(tokens: usize) -> Result<Value> {
+fn long_decode(tokens: usize) -> Result<Long> {
     const LAYERS: usize = 43;
     const DIM: usize = 64;
     let partial = compile(|(x, w, offset): (Array, Array, Scalar)| {
@@ -230,14 +312,11 @@ fn long_decode(tokens: usize) -> Result<Value> {
         }
     }
     let n = 500.min(us.len());
-    let (first, last) = (median(&us[..n]), median(&us[us.len() - n..]));
-    Ok(json!({
-        "tokens": tokens,
-        "first_tok_s": (1e6 / first).round(),
-        "last_tok_s": (1e6 / last).round(),
-        "last_over_first": last / first,
-        "rss_growth_bytes": memory::resident_bytes() as i64 - base,
-    }))
+    Ok(Long {
+        first_us: median(&us[..n]),
+        last_us: median(&us[us.len() - n..]),
+        growth: memory::resident_bytes() as i64 - base,
+    })
 }
 
 /// The peer's curve, when its environment is there.
