@@ -83,10 +83,8 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
     let outputs = (0..graph.outputs.len())
         .map(|k| (read(&at, &graph.outputs, k, end), graph.aval(graph.outputs[k]).clone()))
         .collect();
-    let nbytes = graph.nbytes()
-        + steps.len() * size_of::<Step>()
-        + views.len() * size_of::<Layout>()
-        + name.len();
+    let nbytes =
+        graph.nbytes() + steps.len() * size_of::<Step>() + views.len() * size_of::<Layout>() + name.len();
     let mut inputs = graph.inputs;
     inputs.truncate(n_inputs - constants.len());
     Ok(Plan {

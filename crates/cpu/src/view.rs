@@ -299,7 +299,8 @@ pub fn contiguous(v: &Value, aval: &Aval) -> Result<Value> {
 /// Takes the first input over for writing when nobody else holds it, else copies it.
 /// The result is compact and has the aval's shape.
 pub fn take_or_copy(v: &mut Value, aval: &Aval) -> Result<Value> {
-    let compact = v.layout.is_contiguous() && v.layout.offset == 0 && v.buffer.nbytes() <= 2 * aval.nbytes() + 4096;
+    let compact =
+        v.layout.is_contiguous() && v.layout.offset == 0 && v.buffer.nbytes() <= 2 * aval.nbytes() + 4096;
     if compact && unique(v).is_some() {
         return Ok(take(v));
     }
