@@ -1,6 +1,6 @@
 //! Shapes: the extents of an array, and how two of them broadcast.
 
-use crate::{Result, bail, err};
+use crate::{Result, bail};
 use smallvec::SmallVec;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -56,18 +56,23 @@ impl Shape {
     ///
     /// # Errors
     /// `Shape` when the product of the extents is too large, or for more than 64 axes.
+    #[inline]
     pub fn checked(self, place: &str) -> Result<Self> {
+        // An extent of 0 does not excuse the others.
+        let n = self.0.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1)));
+        if self.len() <= MAX_NDIM && n.is_some_and(|n| n <= MAX_ELEMS) {
+            Ok(self)
+        } else {
+            self.refuse(place)
+        }
+    }
+
+    #[cold]
+    fn refuse(self, place: &str) -> Result<Self> {
         if self.len() > MAX_NDIM {
             bail!(Shape, "[{place}] {} dimensions; accepted: at most {MAX_NDIM}", self.len());
         }
-        let mut n = 1usize;
-        for &d in self.0.iter().filter(|&&d| d > 0) {
-            n = n
-                .checked_mul(d)
-                .filter(|&n| n <= MAX_ELEMS)
-                .ok_or_else(|| err!(Shape, "[{place}] shape {self:?} has too many elements"))?;
-        }
-        Ok(self)
+        bail!(Shape, "[{place}] shape {self:?} has too many elements")
     }
 
     pub fn push(&mut self, dim: usize) {

@@ -211,11 +211,18 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Int {
 
 /// Several ints: a sequence, or one int.
 pub(crate) fn ints(obj: &Bound<'_, PyAny>) -> PyResult<Dims<i64>> {
+    let mut out = Dims::new();
     if let Ok(t) = obj.cast::<PyTuple>() {
-        return t.iter_borrowed().map(|x| int(&x)).collect();
+        for x in t.iter_borrowed() {
+            out.push(int(&x)?);
+        }
+        return Ok(out);
     }
     if let Ok(t) = obj.cast::<PyList>() {
-        return t.iter().map(|x| int(&x)).collect();
+        for x in t.iter() {
+            out.push(int(&x)?);
+        }
+        return Ok(out);
     }
     if obj.is_instance_of::<PyString>() {
         return Err(type_error(format!("expected ints, got {}", obj.get_type())));

@@ -147,7 +147,10 @@ impl Array {
 
     /// The axes reversed.
     pub fn t(&self) -> Result<Array> {
-        self.transpose(&[])
+        match self.ndim() {
+            2 => self.permute(&[1, 0]),
+            _ => self.transpose(&[]),
+        }
     }
 
     /// Exchanges two axes.
