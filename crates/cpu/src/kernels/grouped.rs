@@ -9,7 +9,7 @@
 //!
 //! For AVX-512, codes of 1, 2 and 4 bits are looked up: a vector holds 16 words of a row, a
 //! permutation takes the low four bits of each lane as the index of a value, and a shift brings the
-//! next code down. The vector is laid out to match once ([`Vector`]). Other widths are cut out of
+//! next code down. The vector is laid out to match once (`Vector`). Other widths are cut out of
 //! their bit stream 16 codes at a time.
 
 use super::codes::{code, e8m0, fp4, fp8};
