@@ -20,7 +20,7 @@ use hashbrown::HashTable;
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -129,6 +129,7 @@ struct Task {
     leaves: Vec<Array>,
     cells: SmallVec<[Number; 4]>,
     held: Vec<Arc<Node>>,
+    turn: Turn,
 }
 
 /// Computes the arrays and whatever pending arrays they depend on, and waits.
@@ -217,10 +218,11 @@ fn claim(arrays: &[Array]) -> Result<Option<Task>> {
         }
     };
     let held: Vec<bool> = walk.pending.iter().map(|p| Arc::strong_count(&p.node) > 1 + p.inner).collect();
+    let turn = Turn::take();
     drop(epoch);
 
     let plan = plans().find(&walk, &held, &**backend);
-    let mut task = Task { run, plan, leaves: walk.leaves, cells, held: Vec::new() };
+    let mut task = Task { run, plan, leaves: walk.leaves, cells, held: Vec::new(), turn };
     for (p, held) in walk.pending.into_iter().zip(held) {
         if held {
             task.held.push(p.node);
@@ -474,7 +476,8 @@ impl EagerPlans {
     }
 }
 
-/// The stream: a first-in first-out queue. `eval` runs on its caller once the queue is empty.
+/// The stream: tasks run one at a time, in the order in which they were claimed. A task's leaves are
+/// thus never still to be computed behind it. `eval` runs its task on its own thread.
 struct Stream {
     state: Mutex<StreamState>,
     wake: Condvar,
@@ -482,8 +485,12 @@ struct Stream {
 
 #[derive(Default)]
 struct StreamState {
-    queue: VecDeque<Task>,
-    busy: bool,
+    /// The turn that runs now or next.
+    turn: u64,
+    /// Turns that ended before they came up.
+    ended: BTreeSet<u64>,
+    /// Tasks for the worker, by turn.
+    queue: BTreeMap<u64, Task>,
     worker: bool,
 }
 
@@ -497,44 +504,57 @@ thread_local! {
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// A place in the stream's order, taken while the claim lock is held. It ends when dropped, run or not.
+#[derive(Debug)]
+struct Turn(u64);
+
+static TURNS: AtomicU64 = AtomicU64::new(0);
+
+impl Turn {
+    fn take() -> Turn {
+        Turn(TURNS.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let stream = stream();
+        let s = &mut *stream.state.lock();
+        s.ended.insert(self.0);
+        while s.ended.remove(&s.turn) {
+            s.turn += 1;
+        }
+        stream.wake.notify_all();
+    }
+}
+
 impl Stream {
     fn run(&self, task: Task) {
         if RUNNING.get() {
             return task.execute();
         }
         let mut s = self.state.lock();
-        while s.busy || !s.queue.is_empty() {
+        while s.turn != task.turn.0 {
             self.wake.wait(&mut s);
         }
-        s.busy = true;
         drop(s);
         RUNNING.set(true);
         task.execute();
         RUNNING.set(false);
-        let mut s = self.state.lock();
-        s.busy = false;
-        if s.worker || !s.queue.is_empty() {
-            self.wake.notify_all();
-        } else {
-            self.wake.notify_one();
-        }
     }
 
     fn enqueue(&'static self, task: Task) {
         let mut s = self.state.lock();
-        s.queue.push_back(task);
         if !s.worker {
-            s.worker = true;
             let spawned = std::thread::Builder::new().name("isopace-stream".into()).spawn(|| self.work());
-            if spawned.is_err() {
-                // No thread to be had: run what is queued here, in order.
-                s.worker = false;
-                let queue = std::mem::take(&mut s.queue);
-                drop(s);
-                queue.into_iter().for_each(Task::execute);
-                return;
-            }
+            s.worker = spawned.is_ok();
         }
+        if !s.worker {
+            // No thread to be had: run it here.
+            drop(s);
+            return self.run(task);
+        }
+        s.queue.insert(task.turn.0, task);
         drop(s);
         self.wake.notify_all();
     }
@@ -543,24 +563,23 @@ impl Stream {
         RUNNING.set(true);
         let mut s = self.state.lock();
         loop {
-            if s.busy || s.queue.is_empty() {
-                self.wake.wait(&mut s);
-                continue;
-            }
-            if let Some(task) = s.queue.pop_front() {
-                s.busy = true;
-                drop(s);
-                task.execute();
-                s = self.state.lock();
-                s.busy = false;
-                self.wake.notify_all();
+            let turn = s.turn;
+            match s.queue.remove(&turn) {
+                Some(task) => {
+                    drop(s);
+                    task.execute();
+                    s = self.state.lock();
+                }
+                None => self.wake.wait(&mut s),
             }
         }
     }
 
+    /// Waits for every turn taken so far.
     fn drain(&self) {
+        let all = TURNS.load(Ordering::Relaxed);
         let mut s = self.state.lock();
-        while !RUNNING.get() && (s.busy || !s.queue.is_empty()) {
+        while !RUNNING.get() && s.turn < all {
             self.wake.wait(&mut s);
         }
     }
@@ -568,7 +587,7 @@ impl Stream {
 
 impl Task {
     fn execute(self) {
-        let Task { run, plan, leaves, cells, held } = self;
+        let Task { run, plan, leaves, cells, held, turn } = self;
         // From here on a buffer that only this run holds is free to be written in place.
         let inputs = values(leaves);
         let outcomes = match &plan {
@@ -587,6 +606,7 @@ impl Task {
             Err(e) => held.into_iter().for_each(|node| finish(&node, Err(e.clone()))),
         }
         run.finish();
+        drop(turn);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::sample::{SampleOptions, Sampler};
 use crate::tokenizer::{Detokenizer, StopStrings, Stopped, Tokenizer};
 use crate::weights::{Activations, Weights};
 use isopace::compile::{Compiled, Options, ScalarMode, Stats, compile_with};
-use isopace::{Array, Dtype, Result, Scalar, bail, err, runtime};
+use isopace::{Array, Dtype, Error, Result, Scalar, bail, err, runtime};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -113,9 +113,10 @@ impl Engine {
         let start = Instant::now();
         let files = locate(model)?;
         let (model, tokenizer, template, weights) = match &files {
-            ModelFiles::Gguf(path) => load_gguf(path, options)?,
-            ModelFiles::Folder(folder) => load_folder(folder, options)?,
-        };
+            ModelFiles::Gguf(path) => load_gguf(path, options),
+            ModelFiles::Folder(folder) => load_folder(folder, options),
+        }
+        .map_err(|e| named(e, model))?;
         weights.release_pages();
         let model: Arc<dyn Model> = model.into();
         let traced = model.clone();
@@ -130,6 +131,11 @@ impl Engine {
         );
         let load_s = start.elapsed().as_secs_f64();
         Ok(Engine { model, tokenizer, template, step, kv_dtype: options.kv_dtype, load_s })
+    }
+
+    /// The most tokens that a conversation may have.
+    pub fn context(&self) -> usize {
+        self.model.kv_shape().max
     }
 
     pub fn tokenizer(&self) -> &Tokenizer {
@@ -169,6 +175,22 @@ impl Engine {
         let mut shape = self.model.kv_shape();
         shape.dtype = self.kv_dtype;
         KvCache::new(shape, room)
+    }
+}
+
+/// An error about what a model's files say, with the model's name unless it has it.
+fn named(e: Error, model: &str) -> Error {
+    match &e {
+        Error::Shape(text)
+        | Error::Dtype(text)
+        | Error::Axis(text)
+        | Error::Argument(text)
+        | Error::Format(text)
+            if !text.contains(model) =>
+        {
+            Error::Format(format!("{model}: {text}"))
+        }
+        _ => e,
     }
 }
 

@@ -15,6 +15,31 @@ fn lazy_arrays_run_here() {
     assert!(runtime::memory().unwrap().peak_bytes > 0);
 }
 
+/// Threads that read arrays over one lazy graph compute it once, and none waits for what stands behind it.
+#[test]
+fn threads_share_a_lazy_graph() {
+    isopace_cpu::init();
+    for round in 0..300 {
+        let mut x = Array::from_slice(&[0.5f32; 1000], [1000]).unwrap();
+        for _ in 0..20 {
+            x = x.sin().unwrap().add(0.1).unwrap();
+        }
+        let sums: Vec<f32> = std::thread::scope(|s| {
+            let sum = |t: usize| {
+                let y = x.sum(0, false).unwrap();
+                if t % 2 == 1 {
+                    runtime::async_eval(std::slice::from_ref(&y)).unwrap();
+                }
+                y.item::<f32>().unwrap()
+            };
+            let threads: Vec<_> = (0..2 + round % 3).map(|t| s.spawn(move || sum(t))).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        assert!(sums.iter().all(|&s| s == sums[0] && s > 0.0), "{sums:?}");
+    }
+    runtime::synchronize();
+}
+
 /// A cache that nobody else holds is written where it stands; a shared one is copied.
 #[test]
 fn updates_are_in_place_when_unique() {

@@ -1,7 +1,7 @@
 //! `isopace chat`.
 
 use super::generate::{stop_flag, summary, write_out};
-use super::{ModelArgs, SampleArgs};
+use super::{ModelArgs, SampleArgs, note};
 use crate::chat::Message;
 use crate::engine::FinishReason;
 use clap::Args;
@@ -62,14 +62,14 @@ impl Chat {
             let made = match made {
                 Err(e @ Error::Argument(_)) => {
                     // Nothing of the turn is in the cache: a shorter one may fit.
-                    eprintln!("isopace: {e}; this turn is left out");
+                    note(&format!("isopace: {e}; this turn is left out"));
                     messages.pop();
                     continue;
                 }
                 made => made?,
             };
             write_out("\n")?;
-            eprintln!("{}", summary(new.len(), &made));
+            note(&summary(new.len(), &made));
             if made.finish_reason == FinishReason::Interrupted && !terminal {
                 return Ok(());
             }

@@ -1,6 +1,6 @@
 //! `isopace generate`.
 
-use super::{ModelArgs, SampleArgs, memory};
+use super::{ModelArgs, SampleArgs, memory, note};
 use crate::chat::Message;
 use crate::engine::{FinishReason, Generated};
 use clap::{Args, ValueEnum};
@@ -85,7 +85,7 @@ impl Generate {
             write_out(&format!("{text}\n"))?;
         } else {
             write_out("\n")?;
-            eprintln!("{}", summary(ids.len(), &made));
+            note(&summary(ids.len(), &made));
         }
         Ok(())
     }
@@ -149,7 +149,7 @@ pub(super) fn stop_flag() -> Arc<AtomicBool> {
         }
     });
     if let Err(e) = set {
-        eprintln!("isopace: Ctrl-C will end the program at once: {e}");
+        note(&format!("isopace: Ctrl-C will end the program at once: {e}"));
     }
     flag
 }

@@ -9,8 +9,10 @@ mod memory;
 use crate::engine::{Engine, GenerateOptions, LoadOptions};
 use crate::sample::SampleOptions;
 use crate::weights::Activations;
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use isopace::{Dtype, Result};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -173,21 +175,31 @@ fn default_model() -> PathBuf {
     cache.join("models/SmolLM2-135M-Instruct.Q4_1.gguf")
 }
 
+/// A line on stderr. Where that cannot be written, there is nobody to tell.
+fn note(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// Runs the program. Errors are one line on stderr; the exit code is 2 for a bad option and 1 for
 /// anything else.
 pub fn main() -> ExitCode {
     isopace::init();
     if std::env::var_os("ISOPACE_EXPLAIN").is_some_and(|v| !v.is_empty() && v != "0") {
-        isopace::compile::on_miss(|name, miss| eprintln!("isopace: compile `{name}`: {miss}"));
+        isopace::compile::on_miss(|name, miss| note(&format!("isopace: compile `{name}`: {miss}")));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // Help and version are texts that were asked for; anything else is one line.
         Err(e) if !e.use_stderr() => e.exit(),
+        Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            note(e.to_string().trim_end());
+            return ExitCode::from(2);
+        }
         Err(e) => {
             let text = e.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            eprintln!("isopace: {}", line.strip_prefix("error: ").unwrap_or(line));
+            let lines: Vec<&str> = text.lines().map(str::trim).take_while(|l| !l.is_empty()).collect();
+            let line = lines.join(" ");
+            note(&format!("isopace: {}; see --help", line.strip_prefix("error: ").unwrap_or(&line)));
             return ExitCode::from(2);
         }
     };
@@ -202,7 +214,7 @@ pub fn main() -> ExitCode {
         // Whoever read our output has gone away; there is nobody to tell.
         Err(isopace::Error::Io(e)) if e.contains("Broken pipe") => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("isopace: {e}");
+            note(&format!("isopace: {e}"));
             ExitCode::from(if matches!(e, isopace::Error::Argument(_)) { 2 } else { 1 })
         }
     }

@@ -5,7 +5,7 @@ use super::{best_s, print_json};
 use crate::cli::{ModelArgs, memory};
 use crate::engine::HostCost;
 use clap::Args;
-use isopace::{Result, runtime};
+use isopace::{Result, bail, runtime};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -34,6 +34,15 @@ pub(in crate::cli) struct Decode {
 impl Decode {
     pub(in crate::cli) fn run(self) -> Result<()> {
         let engine = self.model.load()?;
+        let room = engine.context();
+        if self.prompt_tokens.max(1).saturating_add(self.tokens) > room {
+            bail!(
+                Argument,
+                "[bench] {} prompt tokens and {} more are over the model's context of {room}",
+                self.prompt_tokens,
+                self.tokens
+            );
+        }
         let token = |i: usize| 1000 + (i % 500) as u32;
         let prompt: Vec<u32> = (0..self.prompt_tokens.max(1)).map(token).collect();
         let (mut prefill, mut decode) = (0f64, 0f64);
