@@ -221,6 +221,8 @@ impl Op {
     /// layouts of views of them are known before the run.
     pub fn is_compact(&self) -> bool {
         use Op::*;
-        !self.is_view() && !matches!(self, DynamicSlice(_) | Call(_) | Custom(_) | Param(_))
+        // Sorts along another axis than the last give their result transposed.
+        !self.is_view()
+            && !matches!(self, DynamicSlice(_) | Sort(_) | ArgSort(_) | Call(_) | Custom(_) | Param(_))
     }
 }

@@ -40,6 +40,18 @@ fn threads_share_a_lazy_graph() {
     runtime::synchronize();
 }
 
+/// A view of a sort along another axis than the last: the sort gives its result transposed.
+#[test]
+fn views_of_a_sort_along_the_first_axis() {
+    isopace_cpu::init();
+    let x = Array::from_slice(&[3i32, 1, 2, 0, 5, 4], [2, 3]).unwrap();
+    for (y, want) in
+        [(x.sort(Some(0)).unwrap(), [0, 3, 1, 5, 2, 4]), (x.sort(Some(1)).unwrap(), [1, 0, 2, 4, 3, 5])]
+    {
+        assert_eq!(y.transpose(&[1, 0]).unwrap().add(0).unwrap().to_vec::<i32>().unwrap(), want);
+    }
+}
+
 /// A cache that nobody else holds is written where it stands; a shared one is copied.
 #[test]
 fn updates_are_in_place_when_unique() {
