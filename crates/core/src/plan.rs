@@ -211,7 +211,7 @@ impl Plan {
         }
     }
 
-    /// Runs a called plan. Its values move from slots to slots: a decode step takes and gives a hundred.
+    /// Runs a called plan. Its values move from slots to slots, however many there are.
     fn call(
         &self,
         callee: &dyn Callee,

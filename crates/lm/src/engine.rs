@@ -325,7 +325,7 @@ impl Session<'_> {
                     break;
                 }
             }
-            if ids.len() >= options.max_tokens || self.cache.offset >= self.engine.model.kv_shape().max {
+            if ids.len() >= options.max_tokens || self.cache.offset >= self.engine.context() {
                 break;
             }
             self.feed(&[id])?;
