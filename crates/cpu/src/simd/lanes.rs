@@ -110,16 +110,6 @@ pub(crate) mod x86 {
         _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps::<1>(s))
     }
 
-    /// Asks for the cache lines of `bytes` bytes, `ahead` bytes after the start of `s`; a hint that
-    /// may point anywhere.
-    #[inline(always)]
-    pub fn prefetch(s: &[u8], ahead: usize, bytes: usize) {
-        for line in (0..bytes).step_by(64) {
-            // SAFETY: SSE is part of x86-64, and a prefetch never faults, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(s.as_ptr().wrapping_add(ahead + line).cast()) };
-        }
-    }
-
     macro_rules! moves {
         ($($feature:literal: $load:ident, $store:ident, $t:ty, $n:literal, $v:ty, $l:ident, $s:ident;)*) => { $(
             /// Loads one vector.
