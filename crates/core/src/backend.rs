@@ -7,7 +7,9 @@ use crate::number::Number;
 use crate::op::Op;
 use crate::{Dtype, bail};
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Memory on a device, opaque to core. Shared by reference; whoever holds the only reference may
@@ -33,12 +35,27 @@ pub struct Spec<'a> {
     pub outs: &'a [Aval],
 }
 
-/// A step made ready. Inputs come with whatever layout they have at run time. An input whose buffer
-/// reference is unique may be overwritten: nobody else can read it again.
+/// An input of a step, with whatever layout it has at run time.
+#[derive(Debug)]
+pub struct Input<'a> {
+    pub buffer: Held<'a>,
+    pub layout: Cow<'a, Layout>,
+}
+
+/// How a step holds the buffer of an input.
+#[derive(Debug)]
+pub enum Held<'a> {
+    /// To read.
+    Lent(&'a Arc<dyn Buffer>),
+    /// To keep. If the reference is unique, nobody else can read the buffer again, and it may be overwritten.
+    Given(Arc<dyn Buffer>),
+}
+
+/// A step made ready.
 pub trait Kernel: Send + Sync + fmt::Debug {
     /// Computes the outputs, one value for each output aval: in row-major order from the start of its
     /// buffer, where [`Op::is_compact`] says so.
-    fn run(&self, ins: &mut [Value], cells: &[Number], outs: &mut Vec<Value>) -> Result<()>;
+    fn run(&self, ins: &mut [Input<'_>], cells: &[Number], outs: &mut Vec<Value>) -> Result<()>;
 }
 
 /// Memory counters of a device, in bytes.
@@ -90,7 +107,64 @@ pub enum MemorySetting {
     ResetPeak,
 }
 
+impl Deref for Held<'_> {
+    type Target = Arc<dyn Buffer>;
+
+    fn deref(&self) -> &Arc<dyn Buffer> {
+        match self {
+            Held::Lent(b) => b,
+            Held::Given(b) => b,
+        }
+    }
+}
+
+impl<'a> Input<'a> {
+    /// The same, to read.
+    pub fn lent(&self) -> Input<'_> {
+        Input { buffer: Held::Lent(&self.buffer), layout: Cow::Borrowed(&self.layout) }
+    }
+
+    /// The same buffer under another layout, to read.
+    pub fn under(&self, layout: Layout) -> Input<'_> {
+        Input { buffer: Held::Lent(&self.buffer), layout: Cow::Owned(layout) }
+    }
+
+    /// The buffer for writing, where it was given and nobody else holds it.
+    pub fn unique(&mut self) -> Option<&mut dyn Buffer> {
+        match &mut self.buffer {
+            Held::Lent(_) => None,
+            Held::Given(b) => Arc::get_mut(b),
+        }
+    }
+
+    /// See [`Value::check`].
+    pub fn check(&self, dtype: Dtype) -> Result<()> {
+        check(&self.buffer, &self.layout, dtype)
+    }
+}
+
+impl From<Value> for Input<'_> {
+    fn from(v: Value) -> Self {
+        Input { buffer: Held::Given(v.buffer), layout: Cow::Owned(v.layout) }
+    }
+}
+
+impl From<Input<'_>> for Value {
+    fn from(input: Input<'_>) -> Value {
+        let buffer = match input.buffer {
+            Held::Lent(b) => b.clone(),
+            Held::Given(b) => b,
+        };
+        Value { buffer, layout: input.layout.into_owned() }
+    }
+}
+
 impl Value {
+    /// The value as an input that is only read.
+    pub fn lent(&self) -> Input<'_> {
+        Input { buffer: Held::Lent(&self.buffer), layout: Cow::Borrowed(&self.layout) }
+    }
+
     /// A contiguous value over a whole buffer.
     pub fn contiguous(buffer: Arc<dyn Buffer>, aval: &Aval) -> Value {
         Value { buffer, layout: Layout::contiguous(aval.shape.clone()) }
@@ -101,15 +175,14 @@ impl Value {
     /// # Errors
     /// `Internal`: a layout rule is wrong.
     pub fn check(&self, dtype: Dtype) -> Result<()> {
-        let (_, end) = self.layout.extent();
-        if end * dtype.size() > self.buffer.nbytes() {
-            bail!(
-                Internal,
-                "[value] {:?} of {dtype} ends past its buffer of {} bytes",
-                self.layout,
-                self.buffer.nbytes()
-            );
-        }
-        Ok(())
+        check(&self.buffer, &self.layout, dtype)
     }
+}
+
+fn check(buffer: &Arc<dyn Buffer>, layout: &Layout, dtype: Dtype) -> Result<()> {
+    let (_, end) = layout.extent();
+    if end * dtype.size() > buffer.nbytes() {
+        bail!(Internal, "[value] {layout:?} of {dtype} ends past its buffer of {} bytes", buffer.nbytes());
+    }
+    Ok(())
 }

@@ -152,6 +152,7 @@ impl fmt::Display for OpText<'_> {
                 let outs: Vec<_> = r.outputs.iter().map(|&o| text[o as usize].clone()).collect();
                 write!(f, "fused[{}]", outs.join("; "))
             }
+            Op::Epilogue(e) => write!(f, "{} then {}", OpText(&e.first), OpText(&e.second)),
             Op::Transpose(p) => write!(f, "{name}{p:?}"),
             Op::Slice(s) | Op::SliceUpdate(s, _) => write!(f, "{name}[step {s:?}]"),
             Op::Reduce(_, axes) => write!(f, "{name}{axes:?}"),

@@ -1,14 +1,16 @@
 //! Lowering: from a graph to a plan.
 
-use crate::backend::{Backend, Spec, Value};
+use crate::aval::Aval;
+use crate::backend::{Backend, Kernel, Spec, Value};
 use crate::error::Result;
 use crate::graph::{Graph, GraphNode, Ref};
 use crate::layout::Layout;
 use crate::number::Number;
 use crate::op::{Op, Region, RegionNode, view};
 use crate::pass;
-use crate::plan::{Plan, Read, Source, Step, StepText, View, Work};
+use crate::plan::{Plan, Read, Source, Step, StepText, Then, View, Work};
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
@@ -30,6 +32,14 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
     last_use.extend(graph.outputs.iter().map(|&r| (places.of(r).base, end)));
 
     let given = n_inputs - constants.len();
+    // Steps that are alike share a kernel: what a layer's steps need is there when the next layer comes.
+    let mut kernels: HashMap<Spelled, Arc<dyn Kernel>> = HashMap::new();
+    let mut kernel = |op: &Op, ins: &[Aval], outs: &[Aval]| -> Result<Arc<dyn Kernel>> {
+        match kernels.entry((op.clone(), ins.into(), outs.into())) {
+            Entry::Occupied(e) => Ok(e.get().clone()),
+            Entry::Vacant(e) => Ok(e.insert(backend.kernel(Spec { op, ins, outs })?).clone()),
+        }
+    };
     let mut slots = Slots { next: given as u32, ..Slots::default() };
     let mut at: Vec<SmallVec<[u32; 1]>> = Vec::with_capacity(end);
     let (mut steps, mut texts) = (Vec::with_capacity(end), Vec::with_capacity(end));
@@ -41,9 +51,17 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
             }
             Ref::Node(n, o) => Source::Slot(at[n as usize][o as usize]),
         };
-        let again = refs[k + 1..].iter().any(|&r| places.of(r).base == base);
-        let last = last_use.get(&base) == Some(&i) && !again && matches!(from, Source::Slot(_));
-        Read { from, last, view }
+        let ends = last_use.get(&base) == Some(&i) && matches!(from, Source::Slot(_));
+        let same = |r: &&Ref| places.of(**r).base == base;
+        // A step borrows what it reads more than once; the plan's outputs are moved out in order.
+        let then = match (ends, refs.iter().filter(same).count(), i == end) {
+            (false, ..) => Then::Keep,
+            (true, 1, _) => Then::Give,
+            (true, _, false) => Then::Drop,
+            (true, _, true) if refs[k + 1..].iter().any(|r| same(&r)) => Then::Keep,
+            (true, _, true) => Then::Give,
+        };
+        Read { from, then, view }
     };
     for (i, n) in graph.nodes.iter().enumerate() {
         if !is_step(i) {
@@ -54,18 +72,20 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
         let ins: SmallVec<[Read; 3]> = (0..n.ins.len()).map(|k| read(&at, &n.ins, k, i)).collect();
         let in_avals: SmallVec<[_; 3]> = n.ins.iter().map(|&r| graph.aval(r).clone()).collect();
         let work = if op.is_view() {
-            let spec = Spec { op: &Op::Contiguous, ins: &in_avals[..1], outs: &in_avals[..1] };
+            let copy = kernel(&Op::Contiguous, &in_avals[..1], &in_avals[..1])?;
             let (dtype, out) = (in_avals[0].dtype, n.avals[0].clone());
-            Work::View(Box::new(View { op: op.clone(), dtype, out, copy: backend.kernel(spec)? }))
+            Work::View(Box::new(View { op: op.clone(), dtype, out, copy }))
         } else if let Op::Call(c) = &op {
             Work::Call(c.0.clone())
         } else {
-            Work::Kernel(backend.kernel(Spec { op: &op, ins: &in_avals, outs: &n.avals })?)
+            Work::Kernel(kernel(&op, &in_avals, &n.avals)?)
         };
         // Outputs get slots before the inputs' are given back: a step never writes a slot it reads.
         let outs: SmallVec<[u32; 1]> = n.avals.iter().map(|_| slots.take()).collect();
         for (k, r) in ins.iter().enumerate() {
-            if let (true, Ref::Node(..), Source::Slot(s)) = (r.last, places.of(n.ins[k]).base, r.from) {
+            let base = places.of(n.ins[k]).base;
+            let again = n.ins[k + 1..].iter().any(|&r| places.of(r).base == base);
+            if let (true, Ref::Node(..), Source::Slot(s)) = (r.then != Then::Keep && !again, base, r.from) {
                 slots.free.push(s);
             }
         }
@@ -100,6 +120,9 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
         nbytes,
     })
 }
+
+/// What tells one kernel from another: the op, the avals that it reads, and those that it makes.
+type Spelled = (Op, SmallVec<[Aval; 3]>, SmallVec<[Aval; 1]>);
 
 /// Where a value is read: from the slot that `base` fills, under a layout of its own when views that
 /// are the same in every run lead there.
@@ -193,10 +216,7 @@ fn as_region(op: &Op, n: &GraphNode, g: &Graph) -> Op {
             );
             nodes.push(RegionNode::Row { row: *row, args: (0..n.ins.len() as u32).collect(), dtype });
         }
-        Op::Cast => {
-            nodes.push(RegionNode::Input { index: 0, dtype: g.aval(n.ins[0]).dtype });
-            nodes.push(RegionNode::Cast { arg: 0, dtype });
-        }
+        Op::Cast => return Op::Fused(Arc::new(Region::cast(g.aval(n.ins[0]).dtype, dtype))),
         Op::Full => nodes.push(RegionNode::Cell { index: 0, dtype }),
         _ => return op.clone(),
     }

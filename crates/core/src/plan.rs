@@ -1,7 +1,7 @@
 //! Plans: flat lists of steps over numbered slots. The one way in which anything is computed.
 
 use crate::aval::Aval;
-use crate::backend::{Kernel, Value};
+use crate::backend::{Input, Kernel, Value};
 use crate::error::{Error, Result};
 use crate::graph::OpText;
 use crate::layout::Layout;
@@ -10,6 +10,7 @@ use crate::op::{Callee, Op, view};
 use crate::{Dtype, bail, err, runtime};
 use smallvec::SmallVec;
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -52,14 +53,25 @@ pub(crate) struct StepText {
     pub avals: SmallVec<[Aval; 1]>,
 }
 
-/// A read. The last one of a slot moves the value out, so that a buffer nobody else holds can be
-/// written in place: donation follows from uniqueness, not from a separate analysis.
+/// A read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
     pub from: Source,
-    pub last: bool,
+    pub then: Then,
     /// The view of the value that is read, if not all of it.
     pub view: Option<u32>,
+}
+
+/// What becomes of the value that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// It is read again.
+    Keep,
+    /// It moves to the reader, which may write in place if nobody else holds the buffer: donation
+    /// follows from uniqueness, not from a separate analysis.
+    Give,
+    /// It goes when the step is done, which reads it more than once.
+    Drop,
 }
 
 /// Where a read finds its value.
@@ -126,25 +138,29 @@ impl Plan {
         slots.resize_with(self.slots as usize, || None);
         let mut made = Vec::new();
         for (i, step) in self.steps.iter().enumerate() {
-            if let Work::Call(callee) = &step.work {
-                if let Err(e) = self.call(&**callee, step, &mut slots, cells) {
-                    step.fail(&mut slots, &e);
+            let cells = step.cells(cells);
+            let ran = match &step.work {
+                Work::Call(callee) => self.call(&**callee, step, &mut slots, &cells),
+                Work::View(view) => {
+                    self.bind(step, &mut slots).and_then(|ins| view.run(ins, &cells, &mut made))
                 }
-                continue;
-            }
-            let done = self.step(step, &mut slots, cells, &mut made);
-            if cfg!(debug_assertions) && done.is_ok() {
+                Work::Kernel(k) => self
+                    .bind(step, &mut slots)
+                    .and_then(|mut ins| runtime::timed(|| k.run(&mut ins, &cells, &mut made))),
+            };
+            if cfg!(debug_assertions) && ran.is_ok() {
                 self.texts[i].check(&made)?;
             }
-            match done {
-                Ok(()) => {
-                    for (&slot, value) in step.outs.iter().zip(made.drain(..)) {
-                        slots[slot as usize] = Some(Ok(value));
-                    }
-                }
-                Err(e) => {
-                    made.clear();
-                    step.fail(&mut slots, &e);
+            if let Err(e) = ran {
+                made.clear();
+                step.outs.iter().for_each(|&slot| slots[slot as usize] = Some(Err(e.clone())));
+            }
+            for (&slot, value) in step.outs.iter().zip(made.drain(..)) {
+                slots[slot as usize] = Some(Ok(value));
+            }
+            for read in step.ins.iter().filter(|read| read.then == Then::Drop) {
+                if let Source::Slot(s) = read.from {
+                    slots[s as usize] = None;
                 }
             }
         }
@@ -168,47 +184,49 @@ impl Plan {
 }
 
 impl Plan {
+    /// What a read is of, to keep.
     fn take(&self, slots: &mut [Option<Outcome>], read: Read) -> Result<Outcome> {
         let value = match read.from {
-            Source::Constant(c) => {
-                let Value { buffer, layout } = &self.constants[c as usize];
-                let layout = read.view.map_or(layout, |v| &self.views[v as usize]);
-                return Ok(Ok(Value { buffer: buffer.clone(), layout: layout.clone() }));
-            }
-            Source::Slot(s) if read.last => slots[s as usize].take(),
+            Source::Constant(c) => Some(Ok(self.constants[c as usize].clone())),
+            Source::Slot(s) if read.then == Then::Give => slots[s as usize].take(),
             Source::Slot(s) => slots[s as usize].clone(),
         };
-        let value =
-            value.ok_or_else(|| err!(Internal, "[{}] {read:?} comes before it is written", self.name))?;
+        let value = value.ok_or_else(|| self.too_early(read))?;
         Ok(match read.view {
             Some(v) => value.map(|value| Value { layout: self.views[v as usize].clone(), ..value }),
             None => value,
         })
     }
 
-    fn step(
-        &self,
-        step: &Step,
-        slots: &mut [Option<Outcome>],
-        all_cells: &[Number],
-        made: &mut Vec<Value>,
-    ) -> Result<()> {
-        let (mut ins, mut failed) = (SmallVec::new(), None);
-        for &read in &step.ins {
-            match self.take(slots, read)? {
-                Ok(v) => ins.push(v),
-                Err(e) => failed = Some(e),
+    fn too_early(&self, read: Read) -> Error {
+        err!(Internal, "[{}] {read:?} comes before it is written", self.name)
+    }
+
+    /// What a step reads: lent where it stays, given where this is the end of it.
+    fn bind<'a>(&'a self, step: &Step, slots: &'a mut [Option<Outcome>]) -> Result<SmallVec<[Input<'a>; 4]>> {
+        // Those that move come first: the others borrow the slots.
+        let mut given: SmallVec<[Outcome; 3]> = SmallVec::new();
+        for read in step.ins.iter().filter(|read| read.then == Then::Give) {
+            given.push(self.take(slots, Read { view: None, ..*read })?);
+        }
+        let slots: &'a [Option<Outcome>] = slots;
+        let mut given = given.into_iter();
+        let bind = |read: &Read| {
+            let mut input = match (read.then, read.from) {
+                (Then::Give, _) => given.next().ok_or_else(|| self.too_early(*read))??.into(),
+                (_, Source::Constant(c)) => self.constants[c as usize].lent(),
+                (_, Source::Slot(s)) => match &slots[s as usize] {
+                    Some(Ok(value)) => value.lent(),
+                    Some(Err(e)) => return Err(e.clone()),
+                    None => return Err(self.too_early(*read)),
+                },
+            };
+            if let Some(v) = read.view {
+                input.layout = Cow::Borrowed(&self.views[v as usize]);
             }
-        }
-        if let Some(e) = failed {
-            return Err(e);
-        }
-        let cells = step.cells(all_cells);
-        match &step.work {
-            Work::View(view) => view.run(ins, &cells, made),
-            Work::Kernel(k) => runtime::timed(|| k.run(&mut ins, &cells, made)),
-            Work::Call(callee) => bail!(Internal, "[call] {} is not a kernel", callee.name()),
-        }
+            Ok(input)
+        };
+        step.ins.iter().map(bind).collect()
     }
 
     /// Runs a called plan. Its values move from slots to slots, however many there are.
@@ -223,7 +241,7 @@ impl Plan {
             .as_any()
             .downcast_ref::<Plan>()
             .ok_or_else(|| err!(Internal, "[call] {} is not a plan", callee.name()))?;
-        let made = plan.start(step.ins.iter().map(|&read| self.take(slots, read)), &step.cells(cells))?;
+        let made = plan.start(step.ins.iter().map(|&read| self.take(slots, read)), cells)?;
         for (&slot, outcome) in step.outs.iter().zip(made) {
             slots[slot as usize] = Some(outcome);
         }
@@ -235,16 +253,10 @@ impl Step {
     fn cells(&self, all: &[Number]) -> SmallVec<[Number; 4]> {
         self.cells.iter().map(|&c| all[c as usize]).collect()
     }
-
-    fn fail(&self, slots: &mut [Option<Outcome>], e: &Error) {
-        for &slot in &self.outs {
-            slots[slot as usize] = Some(Err(e.clone()));
-        }
-    }
 }
 
 impl View {
-    fn run(&self, mut ins: SmallVec<[Value; 4]>, cells: &[Number], made: &mut Vec<Value>) -> Result<()> {
+    fn run(&self, mut ins: SmallVec<[Input<'_>; 4]>, cells: &[Number], made: &mut Vec<Value>) -> Result<()> {
         let View { op, dtype, out, copy } = self;
         let mut layout = view::view(op, &ins[0].layout, *dtype, out, cells)?;
         let mut buffer = None;
@@ -255,7 +267,7 @@ impl View {
             buffer = Some(copied.buffer);
         }
         let layout = layout.ok_or_else(|| err!(Internal, "[{}] no view of a contiguous copy", op.name()))?;
-        let buffer = buffer.unwrap_or_else(|| ins.swap_remove(0).buffer);
+        let buffer = buffer.unwrap_or_else(|| Value::from(ins.swap_remove(0)).buffer);
         let value = Value { buffer, layout };
         if matches!(op, Op::AsStrided(..)) {
             value.check(out.dtype)?;
@@ -284,7 +296,7 @@ impl fmt::Display for Read {
             Source::Slot(s) => write!(f, "%{s}")?,
             Source::Constant(c) => write!(f, "c{c}")?,
         }
-        f.write_str(if self.last { "!" } else { "" })
+        f.write_str(if self.then == Then::Keep { "" } else { "!" })
     }
 }
 

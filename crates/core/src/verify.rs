@@ -55,6 +55,11 @@ fn verify(g: &Graph, pass: &str) -> Result<()> {
         {
             bail!(Internal, "[{pass}] %{i} = {name} changes the number of elements");
         }
+        if let Op::Epilogue(e) = &n.op
+            && (e.ins > n.ins.len() || e.cells > n.cells.len() || n.avals.len() != 1)
+        {
+            bail!(Internal, "[{pass}] %{i} = {name} has fewer inputs or cells than its first op");
+        }
         if let Op::Fused(r) = &n.op {
             let wide = r.nodes.iter().enumerate().all(|(k, node)| match node {
                 crate::op::RegionNode::Input { index, dtype } => {

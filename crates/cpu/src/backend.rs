@@ -35,7 +35,8 @@ impl Backend for CpuBackend {
             bail!(Internal, "[download] {} bytes for {n} elements of {dtype}", out.len());
         }
         by_size!(dtype.size(), T => {
-            let data = view::dense::<T>(value)?;
+            let value = value.lent();
+            let data = view::dense::<T>(&value)?;
             out.copy_from_slice(bytemuck::cast_slice(&data));
         });
         Ok(())

@@ -1,4 +1,4 @@
-//! Typed, strided reads: how a kernel sees a [`Value`].
+//! Typed, strided reads: how a kernel sees an [`Input`].
 //!
 //! Bounds are checked once, when a view is made; row-major order is walked in runs of the
 //! innermost axis after axes that stand next to each other have been merged.
@@ -7,7 +7,7 @@ use crate::buffer::CpuBuffer;
 use crate::elem::by_size;
 use crate::pool;
 use half::{bf16, f16};
-use isopace_core::backend::{Buffer, Value};
+use isopace_core::backend::{Buffer, Held, Input, Value};
 use isopace_core::{Aval, Dtype, Layout, Result, bail, err};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -16,16 +16,17 @@ use std::sync::Arc;
 /// Elements copied by one thread at a time.
 const CHUNK: usize = 1 << 15;
 
-/// The buffer of a value on this device.
+/// The buffer of an input on this device.
 #[inline]
-pub fn buffer(v: &Value) -> Result<&CpuBuffer> {
-    v.buffer.as_any().downcast_ref().ok_or_else(|| err!(Internal, "[cpu] {:?} is not on the CPU", v.buffer))
+pub fn buffer<'a>(v: &'a Input<'_>) -> Result<&'a CpuBuffer> {
+    let buffer: &'a Arc<dyn Buffer> = &v.buffer;
+    buffer.as_any().downcast_ref().ok_or_else(|| err!(Internal, "[cpu] {buffer:?} is not on the CPU"))
 }
 
 /// The buffer for writing, when nobody else holds it and it may be written.
 #[inline]
-pub fn unique(v: &mut Value) -> Option<&mut CpuBuffer> {
-    let b: &mut CpuBuffer = Arc::get_mut(&mut v.buffer)?.as_any_mut().downcast_mut()?;
+pub fn unique<'a>(v: &'a mut Input<'_>) -> Option<&'a mut CpuBuffer> {
+    let b: &mut CpuBuffer = v.unique()?.as_any_mut().downcast_mut()?;
     b.is_owned().then_some(b)
 }
 
@@ -171,7 +172,7 @@ impl Walk {
 }
 
 /// All elements in row-major order: borrowed when they stand so, else copied.
-pub fn dense<T: bytemuck::Pod + Send + Sync>(v: &Value) -> Result<Cow<'_, [T]>> {
+pub fn dense<'a, T: bytemuck::Pod + Send + Sync>(v: &'a Input<'_>) -> Result<Cow<'a, [T]>> {
     let data = buffer(v)?.slice::<T>()?;
     check(&v.layout, data.len())?;
     let n = v.layout.elems();
@@ -230,9 +231,9 @@ fn transpose<T: bytemuck::Pod + Send + Sync>(
 }
 
 /// The elements as float32 in row-major order; borrowed when they are that already.
-pub fn dense_f32(v: &Value, dtype: Dtype) -> Result<Cow<'_, [f32]>> {
+pub fn dense_f32<'a>(v: &'a Input<'_>, dtype: Dtype) -> Result<Cow<'a, [f32]>> {
     Ok(match dtype {
-        Dtype::F32 => dense::<f32>(v)?,
+        Dtype::F32 => dense(v)?,
         Dtype::F16 => Cow::Owned(dense::<f16>(v)?.iter().map(|x| x.to_f32()).collect()),
         Dtype::BF16 => Cow::Owned(dense::<bf16>(v)?.iter().map(|x| x.to_f32()).collect()),
         Dtype::F64 => Cow::Owned(dense::<f64>(v)?.iter().map(|&x| x as f32).collect()),
@@ -270,7 +271,7 @@ pub fn write_f32(aval: &Aval, f: impl FnOnce(&mut [f32]) -> Result<()>) -> Resul
 }
 
 /// Integers of any dtype as int64 (uint64 past the range stays far outside any axis).
-pub fn indices(v: &Value, dtype: Dtype) -> Result<Vec<i64>> {
+pub fn indices(v: &Input<'_>, dtype: Dtype) -> Result<Vec<i64>> {
     if !dtype.is_int() && dtype != Dtype::Bool {
         bail!(Dtype, "[index] indices are {dtype}; accepted: integer dtypes");
     }
@@ -281,11 +282,8 @@ pub fn indices(v: &Value, dtype: Dtype) -> Result<Vec<i64>> {
     })
 }
 
-/// A contiguous value: the same where it is, else a copy.
-pub fn contiguous(v: &Value, aval: &Aval) -> Result<Value> {
-    if v.layout.is_contiguous() {
-        return Ok(v.clone());
-    }
+/// A contiguous copy.
+pub fn contiguous(v: &Input<'_>, aval: &Aval) -> Result<Value> {
     let mut out = CpuBuffer::new(v.layout.elems() * aval.dtype.size())?;
     by_size!(aval.dtype.size(), T => {
         let data = buffer(v)?.slice::<T>()?;
@@ -298,7 +296,7 @@ pub fn contiguous(v: &Value, aval: &Aval) -> Result<Value> {
 
 /// Takes the first input over for writing when nobody else holds it, else copies it.
 /// The result is compact and has the aval's shape.
-pub fn take_or_copy(v: &mut Value, aval: &Aval) -> Result<Value> {
+pub fn take_or_copy<'a>(v: &mut Input<'a>, aval: &Aval) -> Result<Input<'a>> {
     let compact =
         v.layout.is_contiguous() && v.layout.offset == 0 && v.buffer.nbytes() <= 2 * aval.nbytes() + 4096;
     if compact && unique(v).is_some() {
@@ -310,17 +308,17 @@ pub fn take_or_copy(v: &mut Value, aval: &Aval) -> Result<Value> {
         check(&v.layout, data.len())?;
         copy(data, &v.layout, out.slice_mut()?);
     });
-    Ok(value(out, aval))
+    Ok(value(out, aval).into())
 }
 
-/// Moves a value out, leaving an empty one, so that its buffer stays unique.
-pub fn take(v: &mut Value) -> Value {
-    let empty = Value { buffer: nothing(), layout: Layout::contiguous([0].into()) };
-    std::mem::replace(v, empty)
+/// The input, moved out with an empty one left behind, so that its buffer stays unique.
+pub fn take<'a>(v: &mut Input<'a>) -> Input<'a> {
+    let layout = Cow::Owned(Layout::contiguous([0].into()));
+    std::mem::replace(v, Input { buffer: Held::Lent(nothing()), layout })
 }
 
 /// A shared buffer of no bytes.
-fn nothing() -> Arc<dyn Buffer> {
+fn nothing() -> &'static Arc<dyn Buffer> {
     use std::sync::OnceLock;
     #[derive(Debug)]
     struct Nothing;
@@ -336,5 +334,5 @@ fn nothing() -> Arc<dyn Buffer> {
         }
     }
     static N: OnceLock<Arc<dyn Buffer>> = OnceLock::new();
-    N.get_or_init(|| Arc::new(Nothing)).clone()
+    N.get_or_init(|| Arc::new(Nothing))
 }

@@ -4,6 +4,7 @@
 
 pub mod conv;
 pub mod custom;
+pub mod epilogue;
 pub mod index;
 pub mod matmul;
 pub mod nn;
@@ -18,6 +19,7 @@ pub mod view;
 
 pub use conv::Conv;
 pub use custom::{CallOp, Callee, CustomOp, KernelLaunch};
+pub use epilogue::Epilogue;
 pub use index::{Combine, Gather, Scatter};
 pub use matmul::{GatherMatmul, QuantMatmul};
 pub use nn::{Rope, Sdpa};
@@ -47,6 +49,8 @@ pub enum Op {
     Arange,
     /// A fused subgraph of elementwise ops, made by the fusion pass and at lowering.
     Fused(Arc<Region>),
+    /// An op and the one that reads its result, as one step; made by the epilogue pass.
+    Epilogue(Arc<Epilogue>),
 
     /// The same elements in row-major order under another shape.
     Reshape,
@@ -68,7 +72,7 @@ pub enum Op {
     /// A slice with starts from an array: negative ones count from the end, then all are clamped so that
     /// the slice lies inside. Inputs: x, starts (on these axes).
     DynamicSlice(Dims<u8>),
-    /// Writes into a strided slice. Inputs: x, update. Scalars: the starts.
+    /// Writes into a strided slice. Inputs: x, update (converted as by [`Op::Cast`]). Scalars: the starts.
     SliceUpdate(Dims<i64>, Combine),
     /// Writes at starts from an array, clamped likewise. Inputs: x, update, starts (on these axes).
     DynamicSliceUpdate(Dims<u8>),
@@ -154,6 +158,7 @@ impl Op {
             Op::Full => "full",
             Op::Arange => "arange",
             Op::Fused(_) => "fused",
+            Op::Epilogue(e) => e.second.name(),
             Op::Reshape => "reshape",
             Op::Transpose(_) => "transpose",
             Op::Broadcast => "broadcast",
@@ -221,6 +226,9 @@ impl Op {
     /// layouts of views of them are known before the run.
     pub fn is_compact(&self) -> bool {
         use Op::*;
+        if let Epilogue(e) = self {
+            return e.second.is_compact();
+        }
         // Sorts along another axis than the last give their result transposed.
         !self.is_view()
             && !matches!(self, DynamicSlice(_) | Sort(_) | ArgSort(_) | Call(_) | Custom(_) | Param(_))

@@ -2,7 +2,7 @@
 
 use super::scalar_ops::Row;
 use crate::Dtype;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 /// A fused subgraph. All nodes have the region's shape; inputs broadcast to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +39,12 @@ impl RegionNode {
 }
 
 impl Region {
+    /// A conversion.
+    pub fn cast(from: Dtype, to: Dtype) -> Region {
+        let nodes = vec![RegionNode::Input { index: 0, dtype: from }, RegionNode::Cast { arg: 0, dtype: to }];
+        Region { nodes, outputs: smallvec![1] }
+    }
+
     /// Number of rows and casts.
     pub fn ops(&self) -> usize {
         self.nodes.iter().filter(|n| matches!(n, RegionNode::Row { .. } | RegionNode::Cast { .. })).count()

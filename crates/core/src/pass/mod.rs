@@ -1,6 +1,7 @@
 //! Passes: rewrites of a graph, in the order in which they run. Each takes linear time.
 
 mod cse;
+mod epilogue;
 mod fuse;
 mod simplify;
 
@@ -16,6 +17,7 @@ const PASSES: &[Pass] = &[
     ("simplify", simplify::run),
     ("common subexpressions", cse::run),
     ("fusion", fuse::run),
+    ("epilogues", epilogue::run),
     ("dead code", Graph::without_dead),
 ];
 

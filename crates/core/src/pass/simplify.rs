@@ -113,6 +113,13 @@ const RULES: &[(&str, Rule)] = &[
         }
         _ => None,
     }),
+    ("a write converts by itself", |s| match (&s.node.op, s.graph.node(*s.node.ins.get(1)?)) {
+        (Op::SliceUpdate(..), Some(GraphNode { op: Op::Cast, ins, .. })) => {
+            let ins = smallvec::smallvec![s.node.ins[0], ins[0]];
+            Some(To::Node(Box::new(GraphNode { ins, ..s.node.clone() })))
+        }
+        _ => None,
+    }),
     // The last of the table: the rules above compare shapes with the broadcasts in place.
     ("elementwise ops broadcast by themselves", |s| {
         let Op::Elementwise(_) = s.node.op else { return None };

@@ -187,7 +187,7 @@ pub(super) fn slice_update(
     let from = x.layout();
     let starts = view::slice_starts(&from, steps, &update.shape, starts)?;
     let steps: Dims<isize> = steps.iter().map(|&s| s as isize).collect();
-    Ok(update_at(x, &from.slice(&starts, &steps, &update.shape), update, combine, out))
+    Ok(update_at(x, &from.slice(&starts, &steps, &update.shape), &update.cast(out.dtype), combine, out))
 }
 
 fn update_at(x: &Tensor, to: &Layout, update: &Tensor, combine: Combine, out: &Aval) -> Tensor {

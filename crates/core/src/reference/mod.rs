@@ -19,7 +19,7 @@ mod sort;
 mod tensor;
 
 use crate::aval::Aval;
-use crate::backend::{Backend, Buffer, Kernel, Memory, MemorySetting, Spec, Value};
+use crate::backend::{Backend, Buffer, Input, Kernel, Memory, MemorySetting, Spec, Value};
 use crate::number::Number;
 use crate::op::Op;
 use crate::{Dtype, Result, bail, runtime};
@@ -95,13 +95,13 @@ impl Backend for Reference {
 }
 
 impl Kernel for Step {
-    fn run(&self, ins: &mut [Value], cells: &[Number], outs: &mut Vec<Value>) -> Result<()> {
+    fn run(&self, ins: &mut [Input<'_>], cells: &[Number], outs: &mut Vec<Value>) -> Result<()> {
         let read = ins
             .iter()
             .zip(&self.ins)
             .map(|(value, aval)| {
                 value.check(aval.dtype)?;
-                Tensor::read(memory::bytes(&*value.buffer)?, &value.layout, aval.dtype)
+                Tensor::read(memory::bytes(&**value.buffer)?, &value.layout, aval.dtype)
             })
             .collect::<Result<Vec<_>>>()?;
         let made = compute(&self.op, &read, cells, &self.outs)?;
@@ -124,6 +124,12 @@ fn compute(op: &Op, ins: &[Tensor], cells: &[Number], outs: &[Aval]) -> Result<V
     let out = &outs[0];
     Ok(vec![match op {
         Op::Fused(region) => return elementwise::region(region, ins, cells, outs),
+        Op::Epilogue(e) => {
+            let (first, rest) = ins.split_at(e.ins);
+            let mut joined = compute(&e.first, first, &cells[..e.cells], std::slice::from_ref(&e.between))?;
+            joined.extend_from_slice(rest);
+            return compute(&e.second, &joined, &cells[e.cells..], outs);
+        }
         Op::Elementwise(row) => elementwise::row(*row, ins, out)?,
         Op::Cast => ins[0].cast(out.dtype),
         Op::Full => elementwise::full(cells[0], out),

@@ -110,7 +110,9 @@ fn steps_read_any_layout() {
         let spec = Spec { op: &Op::Contiguous, ins: from_ref(&aval), outs: from_ref(&aval) };
         let kernel = device.kernel(spec).unwrap();
         let mut made = Vec::new();
-        kernel.run(&mut [Value { buffer: buffer.clone(), layout: layout.clone() }], &[], &mut made).unwrap();
+        kernel
+            .run(&mut [Value { buffer: buffer.clone(), layout: layout.clone() }.into()], &[], &mut made)
+            .unwrap();
         let read = |value: &Value| {
             let mut out = vec![0f32; want.len()];
             device.download(value, Dtype::F32, bytemuck::cast_slice_mut(&mut out)).unwrap();

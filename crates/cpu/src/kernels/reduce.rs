@@ -179,11 +179,22 @@ fn block<T: Reduce>(op: Reduction, x: &[T]) -> T::Acc {
 
 /// Folds a row: blocks joined as a balanced tree over their numbers.
 fn row<T: Reduce>(op: Reduction, x: &[T]) -> T::Acc {
-    if x.len() <= BLOCK {
-        return block(op, x);
+    row_of::<T>(op, 0, x.len(), &mut |at, n| block(op, &x[at..][..n]))
+}
+
+/// Folds the `n` elements from `at` on; `leaf` folds those of a block.
+fn row_of<T: Reduce>(
+    op: Reduction,
+    at: usize,
+    n: usize,
+    leaf: &mut impl FnMut(usize, usize) -> T::Acc,
+) -> T::Acc {
+    if n <= BLOCK {
+        return leaf(at, n);
     }
-    let half = x.len().div_ceil(BLOCK).next_power_of_two() / 2 * BLOCK;
-    join::<T>(op, row(op, &x[..half]), row(op, &x[half..]))
+    let half = n.div_ceil(BLOCK).next_power_of_two() / 2 * BLOCK;
+    let first = row_of::<T>(op, at, half, leaf);
+    join::<T>(op, first, row_of::<T>(op, at + half, n - half, leaf))
 }
 
 /// The sum of a row.
@@ -218,25 +229,15 @@ pub fn reduce<T: Reduce>(
         return Ok(());
     }
     if n == 0 {
-        let v = match op {
-            Reduction::Sum => T::Acc::default(),
-            Reduction::Prod => T::ONE,
-            _ => return Err(err!(Argument, "[{op:?}] of an axis of length 0 has no value")),
-        };
-        out.fill(T::down(v));
+        out.fill(T::down(of_nothing::<T>(op)?));
         return Ok(());
     }
     if inner == 1 {
-        if n > LONG {
-            long_rows(op, x, n, out);
-        } else {
-            let per = (16384 / n).max(1);
-            pool::for_chunks(out, per, |i, out| {
-                for (r, o) in out.iter_mut().enumerate() {
-                    *o = T::down(row(op, &x[(i * per + r) * n..][..n]));
-                }
-            });
-        }
+        rows::<T>(op, n, out, |at, n, folds| {
+            for (r, f) in folds.iter_mut().enumerate() {
+                *f = row(op, &x[at + r * n..][..n]);
+            }
+        });
         return Ok(());
     }
     // Strips of columns, so that the running values stay in the first cache.
@@ -255,6 +256,83 @@ pub fn reduce<T: Reduce>(
         }
     });
     Ok(())
+}
+
+fn of_nothing<T: Reduce>(op: Reduction) -> Result<T::Acc> {
+    match op {
+        Reduction::Sum => Ok(T::Acc::default()),
+        Reduction::Prod => Ok(T::ONE),
+        _ => Err(err!(Argument, "[{op:?}] of an axis of length 0 has no value")),
+    }
+}
+
+/// Reduces rows of `n` elements, one for each of `out`, that are not in memory: `make` writes those
+/// from a position on. They exist a few blocks at a time, and the results are those of [`reduce`], bit by bit.
+///
+/// # Errors
+/// A minimum or maximum over nothing.
+pub fn reduce_made<T: Reduce + bytemuck::Pod>(
+    op: Reduction,
+    n: usize,
+    out: &mut [T],
+    make: &(dyn Fn(usize, &mut [T]) + Sync),
+) -> Result<()> {
+    if n == 0 {
+        out.fill(T::down(of_nothing::<T>(op)?));
+        return Ok(());
+    }
+    rows::<T>(op, n, out, |at, n, folds| {
+        let mut made = [T::zeroed(); BLOCK];
+        if n > BLOCK / 2 {
+            for (r, f) in folds.iter_mut().enumerate() {
+                *f = row_of::<T>(op, at + r * n, n, &mut |at, n| {
+                    make(at, &mut made[..n]);
+                    block(op, &made[..n])
+                });
+            }
+            return;
+        }
+        // Several short rows in one go.
+        let many = BLOCK / n;
+        for (i, folds) in folds.chunks_mut(many).enumerate() {
+            let made = &mut made[..folds.len() * n];
+            make(at + i * many * n, made);
+            folds.iter_mut().zip(made.chunks_exact(n)).for_each(|(f, x)| *f = block(op, x));
+        }
+    });
+    Ok(())
+}
+
+/// Reduces rows of `n` elements, one for each of `out`, over the pool. `fold(at, n, folds)` folds as many
+/// runs of `n` elements as `folds` has, from element `at` on.
+///
+/// Rows so long that several threads share one are cut into pieces of a power of two of blocks, joined
+/// as the tree of [`row`] joins them.
+fn rows<T: Reduce>(
+    op: Reduction,
+    n: usize,
+    out: &mut [T],
+    fold: impl Fn(usize, usize, &mut [T::Acc]) + Sync,
+) {
+    if n <= LONG {
+        let per = (16384 / n).max(1);
+        return pool::for_chunks(out, per, |i, out| {
+            const FEW: usize = 64;
+            for (j, out) in out.chunks_mut(FEW).enumerate() {
+                let mut folds = [T::Acc::default(); FEW];
+                let folds = &mut folds[..out.len()];
+                fold((i * per + j * FEW) * n, n, folds);
+                out.iter_mut().zip(folds).for_each(|(o, f)| *o = T::down(*f));
+            }
+        });
+    }
+    let mut parts = vec![T::Acc::default(); n.div_ceil(LONG)];
+    for (r, o) in out.iter_mut().enumerate() {
+        pool::for_chunks(&mut parts, 1, |i, part| {
+            fold(r * n + i * LONG, LONG.min(n - i * LONG), part);
+        });
+        *o = T::down(tree::<T>(op, &parts));
+    }
 }
 
 /// Folds rows `from .. to` of columns `first .. first + w`, as a balanced tree over runs of rows.
@@ -292,19 +370,6 @@ crate::isa::multiversion! {
         for (a, v) in acc.iter_mut().zip(x) {
             *a = T::add(*a, v.up());
         }
-    }
-}
-
-/// Rows so long that several threads share one: pieces of a power of two of blocks, joined as the
-/// tree of [`row`] joins them.
-fn long_rows<T: Reduce>(op: Reduction, x: &[T], n: usize, out: &mut [T]) {
-    let pieces = n.div_ceil(LONG);
-    let mut parts = vec![T::Acc::default(); pieces];
-    for (x, o) in x.chunks_exact(n).zip(out) {
-        pool::for_chunks(&mut parts, 1, |i, p| {
-            p[0] = row(op, &x[i * LONG..n.min((i + 1) * LONG)]);
-        });
-        *o = T::down(tree::<T>(op, &parts));
     }
 }
 

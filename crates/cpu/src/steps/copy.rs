@@ -1,13 +1,13 @@
 //! Moving elements: copies, slices, updates in place, joins, padding.
 
-use super::{inputs, one};
+use super::{inputs, kernel, one};
 use crate::buffer::CpuBuffer;
 use crate::elem::{self, by_dtype, by_size};
 use crate::view::{self, Walk, buffer, dense};
-use isopace_core::backend::{Kernel, Spec, Value};
-use isopace_core::op::Combine;
+use isopace_core::backend::{Input, Kernel, Spec, Value};
 use isopace_core::op::index::clamp_start;
 use isopace_core::op::view::slice_starts;
+use isopace_core::op::{Combine, Op, Region};
 use isopace_core::shape::Dims;
 use isopace_core::{Aval, Layout, Number, Result, bail};
 use smallvec::SmallVec;
@@ -18,7 +18,7 @@ pub fn contiguous(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
     let aval = inputs(spec, 1)?[0].clone();
     one(spec, move |ins, _| {
         if ins[0].layout.is_contiguous() {
-            return Ok(view::take(&mut ins[0]));
+            return Ok(view::take(&mut ins[0]).into());
         }
         view::contiguous(&ins[0], &aval)
     })
@@ -26,7 +26,7 @@ pub fn contiguous(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
 
 /// Starts from an array on some axes (0 on the others), clamped so that `sizes` fit.
 fn dynamic_starts(
-    v: &Value,
+    v: &Input<'_>,
     aval: &Aval,
     axes: &[u8],
     from: &[usize],
@@ -53,7 +53,7 @@ pub fn dynamic_slice(spec: Spec<'_>, axes: &Dims<u8>) -> Result<Arc<dyn Kernel>>
     one(spec, move |ins, _| {
         let starts = dynamic_starts(&ins[1], &ins_aval[1], &axes, &ins[0].layout.shape, &out.shape)?;
         let steps: SmallVec<[isize; 4]> = smallvec::smallvec![1; out.shape.len()];
-        let mut v = view::take(&mut ins[0]);
+        let mut v = Value::from(view::take(&mut ins[0]));
         v.layout = v.layout.slice(&starts, &steps, &out.shape);
         Ok(v)
     })
@@ -61,8 +61,8 @@ pub fn dynamic_slice(spec: Spec<'_>, axes: &Dims<u8>) -> Result<Arc<dyn Kernel>>
 
 /// Writes `update` over `region` of the first input, in place when nobody else holds it.
 fn update_region(
-    x: &mut Value,
-    update: &Value,
+    x: &mut Input<'_>,
+    update: &Input<'_>,
     out: &Aval,
     starts: &[usize],
     steps: &[isize],
@@ -79,18 +79,29 @@ fn update_region(
         view::check(&region, data.len())?;
         walk.write(data, 0, &from, |old, new| elem::combine(combine, old, new), combine == Combine::Set);
     });
-    Ok(v)
+    Ok(v.into())
 }
 
 /// Writes into a strided slice.
 pub fn slice_update(spec: Spec<'_>, steps: &Dims<i64>, combine: Combine) -> Result<Arc<dyn Kernel>> {
     let (avals, out, steps) = (inputs(spec, 2)?, spec.outs[0].clone(), steps.clone());
     let isteps: SmallVec<[isize; 4]> = steps.iter().map(|&s| s as isize).collect();
+    let (from, to) = (&avals[1], Aval::new(avals[1].shape.clone(), out.dtype));
+    let region = Op::Fused(Arc::new(Region::cast(from.dtype, to.dtype)));
+    let cast = match from.dtype == to.dtype {
+        true => None,
+        false => Some(kernel(Spec { op: &region, ins: std::slice::from_ref(from), outs: &[to] })?),
+    };
     one(spec, move |ins, cells| {
-        let (x, rest) = ins.split_at_mut(1);
         let full = Layout::contiguous(out.shape.clone());
         let starts = slice_starts(&full, &steps, &avals[1].shape, cells)?;
-        update_region(&mut x[0], &rest[0], &out, &starts, &isteps, combine)
+        let mut made = Vec::new();
+        if let Some(cast) = &cast {
+            cast.run(&mut ins[1..], &[], &mut made)?;
+        }
+        let (x, rest) = ins.split_at_mut(1);
+        let update = made.first().map_or_else(|| rest[0].lent(), Value::lent);
+        update_region(&mut x[0], &update, &out, &starts, &isteps, combine)
     })
 }
 

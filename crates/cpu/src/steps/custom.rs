@@ -6,7 +6,7 @@ use crate::custom::{Arg, INTERRUPT, Module, Modules, run};
 use crate::view::{self, buffer};
 use crate::{pool, vm};
 use half::{bf16, f16};
-use isopace_core::backend::{Kernel, Spec, Value};
+use isopace_core::backend::{Input, Kernel, Spec};
 use isopace_core::kernel::{ArgSlot, Specialization};
 use isopace_core::op::{CustomOp, KernelLaunch};
 use isopace_core::{Aval, Dtype, Number, Result, bail, err};
@@ -66,13 +66,13 @@ impl Prepared {
         Ok(self.module.get_or_init(|| fetched.module))
     }
 
-    fn run(&self, ins: &mut [Value], cells: &[Number]) -> Result<Outs> {
+    fn run(&self, ins: &mut [Input<'_>], cells: &[Number]) -> Result<Outs> {
         let spec = self.spec();
         for (i, aval) in self.ins.iter().enumerate() {
             if spec.is_mutable(i) {
                 self.check_mutable(&mut ins[i], i)?;
             } else if spec.ensure_row_contiguous && !ins[i].layout.is_contiguous() {
-                ins[i] = view::contiguous(&ins[i], aval)?;
+                ins[i] = view::contiguous(&ins[i], aval)?.into();
             }
             ins[i].check(aval.dtype)?;
         }
@@ -81,11 +81,11 @@ impl Prepared {
             self.launch(ins, &mut made)?;
         }
         let mut outs: Outs = made.into_iter().zip(&self.outs).map(|(b, aval)| view::value(b, aval)).collect();
-        outs.extend((0..ins.len()).filter(|&i| spec.is_mutable(i)).map(|i| view::take(&mut ins[i])));
+        outs.extend((0..ins.len()).filter(|&i| spec.is_mutable(i)).map(|i| view::take(&mut ins[i]).into()));
         Ok(outs)
     }
 
-    fn check_mutable(&self, v: &mut Value, i: usize) -> Result<()> {
+    fn check_mutable(&self, v: &mut Input<'_>, i: usize) -> Result<()> {
         let (name, input) = (&self.spec().name, self.spec().input_name(i));
         if !v.layout.is_contiguous() {
             bail!(
@@ -130,7 +130,7 @@ impl Prepared {
         Ok(made)
     }
 
-    fn launch(&self, ins: &mut [Value], made: &mut [CpuBuffer]) -> Result<()> {
+    fn launch(&self, ins: &mut [Input<'_>], made: &mut [CpuBuffer]) -> Result<()> {
         let module = self.module()?;
         let shapes: SmallVec<[SmallVec<[i32; 8]>; 8]> =
             ins.iter().map(|v| v.layout.shape.iter().map(|&d| d as i32).collect()).collect();

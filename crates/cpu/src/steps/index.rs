@@ -5,7 +5,7 @@ use crate::buffer::CpuBuffer;
 use crate::elem::{by_dtype, by_size, combine};
 use crate::pool;
 use crate::view::{self, Walk, buffer, dense};
-use isopace_core::backend::{Kernel, Spec, Value};
+use isopace_core::backend::{Input, Kernel, Spec};
 use isopace_core::op::index::{clamp, clamp_start, resolve};
 use isopace_core::op::{Combine, Gather, Scatter};
 use isopace_core::shape::Dims;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const CHUNK: usize = 1 << 14;
 
 /// Index arrays, each as int64.
-fn all_indices(ins: &[Value], avals: &[Aval]) -> Result<Vec<Vec<i64>>> {
+fn all_indices(ins: &[Input<'_>], avals: &[Aval]) -> Result<Vec<Vec<i64>>> {
     ins.iter().zip(avals).map(|(v, a)| view::indices(v, a.dtype)).collect()
 }
 
@@ -80,7 +80,7 @@ pub fn scatter(spec: Spec<'_>, s: &Scatter) -> Result<Arc<dyn Kernel>> {
             bail!(Internal, "[scatter] {count} slices for index arrays of other sizes");
         }
         let mut v = view::take_or_copy(&mut x[0], &out)?;
-        let layout = v.layout.clone();
+        let layout = v.layout.clone().into_owned();
         let window =
             Layout { shape: sizes.as_slice().into(), strides: layout.strides.clone(), offset: layout.offset };
         let walk = Walk::new(&window, &sizes);
@@ -119,7 +119,7 @@ pub fn scatter(spec: Spec<'_>, s: &Scatter) -> Result<Arc<dyn Kernel>> {
                 }
             }
         });
-        Ok(v)
+        Ok(v.into())
     })
 }
 
@@ -129,10 +129,10 @@ fn around(shape: &[usize], axis: usize) -> (usize, usize, usize) {
 }
 
 /// The value broadcast to a shape, but for one axis, which keeps its extent.
-fn broadcast_but(v: &Value, shape: &[usize], axis: usize) -> Value {
+fn broadcast_but<'a>(v: &'a Input<'_>, shape: &[usize], axis: usize) -> Input<'a> {
     let mut to: Dims<usize> = shape.into();
     to[axis] = v.layout.shape[axis];
-    Value { buffer: v.buffer.clone(), layout: v.layout.broadcast_to(&to.as_slice().into()) }
+    v.under(v.layout.broadcast_to(&to.as_slice().into()))
 }
 
 /// Elements at indices along an axis.
@@ -168,14 +168,11 @@ pub fn scatter_along(spec: Spec<'_>, axis: usize, c: Combine) -> Result<Arc<dyn 
         let n = both[axis];
         let mut to = out.shape.clone();
         to.as_mut()[axis] = n;
-        let index = Value { buffer: ins[1].buffer.clone(), layout: ins[1].layout.broadcast_to(&to) };
+        let index = ins[1].under(ins[1].layout.broadcast_to(&to));
         let idx = view::indices(&index, avals[1].dtype)?;
         let (_, d, inner) = around(&out.shape, axis);
         let (x, rest) = ins.split_at_mut(1);
-        let updates = Value {
-            buffer: rest[1].buffer.clone(),
-            layout: rest[1].layout.broadcast_to(&index.layout.shape),
-        };
+        let updates = rest[1].under(rest[1].layout.broadcast_to(&to));
         let mut v = view::take_or_copy(&mut x[0], &out)?;
         let offset = v.layout.offset;
         by_dtype!(out.dtype, T => {
@@ -190,7 +187,7 @@ pub fn scatter_along(spec: Spec<'_>, axis: usize, c: Combine) -> Result<Arc<dyn 
                 }
             }
         });
-        Ok(v)
+        Ok(v.into())
     })
 }
 
@@ -199,7 +196,7 @@ pub fn masked_scatter(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
     let (_, out) = (inputs(spec, 3)?, spec.outs[0].clone());
     one(spec, move |ins, _| {
         let (x, rest) = ins.split_at_mut(1);
-        let mask = Value { buffer: rest[0].buffer.clone(), layout: rest[0].layout.broadcast_to(&out.shape) };
+        let mask = rest[0].under(rest[0].layout.broadcast_to(&out.shape));
         let mask = dense::<u8>(&mask)?;
         let mut v = view::take_or_copy(&mut x[0], &out)?;
         let (offset, n) = (v.layout.offset, out.shape.elems());
@@ -214,6 +211,6 @@ pub fn masked_scatter(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
             let hits = data.iter_mut().zip(mask.iter()).filter(|(_, m)| **m != 0);
             hits.zip(from.iter()).for_each(|((e, _), &new)| *e = new);
         });
-        Ok(v)
+        Ok(v.into())
     })
 }

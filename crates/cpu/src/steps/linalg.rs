@@ -4,7 +4,7 @@ use super::{Outs, inputs, many, one};
 use crate::buffer::CpuBuffer;
 use crate::pool;
 use crate::view::{self, dense, dense_f32};
-use isopace_core::backend::{Kernel, Spec, Value};
+use isopace_core::backend::{Input, Kernel, Spec, Value};
 use isopace_core::reference::linalg::symmetric_eigen;
 use isopace_core::{Aval, Dtype, Result, bail};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn invert(a: &mut [f64], n: usize, out: &mut [f64]) -> bool {
 }
 
 /// The elements as float64, in row-major order.
-fn wide(x: &Value, d: Dtype) -> Result<Vec<f64>> {
+fn wide(x: &Input<'_>, d: Dtype) -> Result<Vec<f64>> {
     Ok(match d {
         Dtype::F64 => dense::<f64>(x)?.to_vec(),
         _ => dense_f32(x, d)?.iter().map(|&x| x as f64).collect(),

@@ -6,7 +6,7 @@ use crate::kernels::matmul::{Mat, MatElem, matmul as kernel};
 use crate::pool;
 use crate::view::{self, Walk, buffer, dense_f32};
 use half::{bf16, f16};
-use isopace_core::backend::{Kernel, Spec, Value};
+use isopace_core::backend::{Input, Kernel, Spec, Value};
 use isopace_core::op::GatherMatmul;
 use isopace_core::{Aval, Complex, Dtype, Layout, Result, Shape, bail};
 use smallvec::SmallVec;
@@ -122,7 +122,7 @@ pub fn matmul(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
     one(spec, move |ins, _| multiply(&ins[0], &ins[1], &out))
 }
 
-fn multiply(a: &Value, b: &Value, out: &Aval) -> Result<Value> {
+fn multiply(a: &Input<'_>, b: &Input<'_>, out: &Aval) -> Result<Value> {
     let batch = Batch::new(&a.layout, &b.layout, &out.shape)?;
     let mut buf = CpuBuffer::new(out.nbytes())?;
     let (x, y) = (buffer(a)?, buffer(b)?);
@@ -169,7 +169,7 @@ pub fn gather_matmul(spec: Spec<'_>, g: GatherMatmul) -> Result<Arc<dyn Kernel>>
                 return Ok(Layout::contiguous(own.into()).broadcast_to(&lead.into()).offsets().collect());
             }
             let v = &ins[at];
-            let full = Value { buffer: v.buffer.clone(), layout: v.layout.broadcast_to(&lead.into()) };
+            let full = v.under(v.layout.broadcast_to(&lead.into()));
             let idx = view::indices(&full, avals[at].dtype)?;
             Ok(idx.iter().map(|&i| isopace_core::op::index::clamp(i, of)).collect())
         };

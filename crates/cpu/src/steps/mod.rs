@@ -3,6 +3,7 @@
 mod conv;
 mod copy;
 mod custom;
+mod epilogue;
 mod index;
 mod linalg;
 mod matmul;
@@ -16,7 +17,7 @@ mod sdpa;
 mod sort;
 
 use crate::vm::Fused;
-use isopace_core::backend::{Kernel, Spec, Value};
+use isopace_core::backend::{Input, Kernel, Spec, Value};
 use isopace_core::op::Op;
 use isopace_core::{Aval, Number, Result, bail};
 use smallvec::SmallVec;
@@ -38,8 +39,8 @@ impl<F> fmt::Debug for Step<F> {
     }
 }
 
-impl<F: Fn(&mut [Value], &[Number], &mut Vec<Value>) -> Result<()> + Send + Sync> Kernel for Step<F> {
-    fn run(&self, ins: &mut [Value], cells: &[Number], outs: &mut Vec<Value>) -> Result<()> {
+impl<F: Fn(&mut [Input<'_>], &[Number], &mut Vec<Value>) -> Result<()> + Send + Sync> Kernel for Step<F> {
+    fn run(&self, ins: &mut [Input<'_>], cells: &[Number], outs: &mut Vec<Value>) -> Result<()> {
         (self.run)(ins, cells, outs)
     }
 }
@@ -47,7 +48,7 @@ impl<F: Fn(&mut [Value], &[Number], &mut Vec<Value>) -> Result<()> + Send + Sync
 /// A kernel whose one output comes from `run`.
 pub(crate) fn one(
     spec: Spec<'_>,
-    run: impl Fn(&mut [Value], &[Number]) -> Result<Value> + Send + Sync + 'static,
+    run: impl Fn(&mut [Input<'_>], &[Number]) -> Result<Value> + Send + Sync + 'static,
 ) -> Result<Arc<dyn Kernel>> {
     step(spec, move |ins, cells, outs| {
         outs.push(run(ins, cells)?);
@@ -58,7 +59,7 @@ pub(crate) fn one(
 /// A kernel with any number of outputs.
 pub(crate) fn many(
     spec: Spec<'_>,
-    run: impl Fn(&mut [Value], &[Number]) -> Result<Outs> + Send + Sync + 'static,
+    run: impl Fn(&mut [Input<'_>], &[Number]) -> Result<Outs> + Send + Sync + 'static,
 ) -> Result<Arc<dyn Kernel>> {
     step(spec, move |ins, cells, outs| {
         outs.extend(run(ins, cells)?);
@@ -68,7 +69,7 @@ pub(crate) fn many(
 
 fn step(
     spec: Spec<'_>,
-    run: impl Fn(&mut [Value], &[Number], &mut Vec<Value>) -> Result<()> + Send + Sync + 'static,
+    run: impl Fn(&mut [Input<'_>], &[Number], &mut Vec<Value>) -> Result<()> + Send + Sync + 'static,
 ) -> Result<Arc<dyn Kernel>> {
     Ok(Arc::new(Step { name: spec.op.name().into(), run }))
 }
@@ -96,6 +97,7 @@ pub(crate) fn inputs(spec: Spec<'_>, n: usize) -> Result<SmallVec<[Aval; 4]>> {
 pub fn kernel(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
     match spec.op {
         Op::Fused(region) => Ok(Arc::new(Fused::new(region, spec)?)),
+        Op::Epilogue(e) => epilogue::epilogue(spec, e),
         Op::Elementwise(_) | Op::Cast | Op::Full | Op::Param(_) | Op::Call(_) => {
             bail!(Internal, "[{}] is lowered before it reaches a device", spec.op.name())
         }

@@ -11,7 +11,7 @@ use crate::kernels::quant::Spec as BlockSpec;
 use crate::kernels::quant::packed::{TILE, packed_bytes, read_block, tile_bytes};
 use crate::pool;
 use crate::view::{self, buffer, dense, dense_f32};
-use isopace_core::backend::{Kernel, Spec, Value};
+use isopace_core::backend::{Input, Kernel, Spec};
 use isopace_core::op::index::clamp;
 use isopace_core::op::{QuantMatmul, QuantMode, WeightFormat};
 use isopace_core::{Aval, BlockFormat, Dtype, Result, bail, err};
@@ -35,7 +35,7 @@ struct Matrices<'a> {
 }
 
 impl<'a> Matrices<'a> {
-    fn new(parts: &'a [Value], avals: &[Aval], format: WeightFormat) -> Result<Matrices<'a>> {
+    fn new(parts: &'a [Input<'_>], avals: &[Aval], format: WeightFormat) -> Result<Matrices<'a>> {
         if parts.len() != format.parts() || avals.len() != parts.len() {
             bail!(Internal, "[dequantize] {} parts for {format:?}", parts.len());
         }
@@ -140,7 +140,7 @@ thread_local! {
 }
 
 /// All values of a weight, row by row.
-pub fn dense_weight(parts: &[Value], avals: &[Aval], format: WeightFormat) -> Result<Vec<f32>> {
+pub fn dense_weight(parts: &[Input<'_>], avals: &[Aval], format: WeightFormat) -> Result<Vec<f32>> {
     let m = Matrices::new(parts, avals, format)?;
     let mut out = vec![0.0; m.lead * m.rows * m.cols];
     m.all(false, &mut out)?;

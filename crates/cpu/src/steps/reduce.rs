@@ -4,11 +4,12 @@
 use super::{inputs, one};
 use crate::buffer::CpuBuffer;
 use crate::elem::{Elem, by_dtype};
-use crate::kernels::reduce::{Reduce, Reduction, reduce as reduce_kernel};
+use crate::kernels::reduce::{Reduce, Reduction, reduce as reduce_kernel, reduce_made};
 use crate::pool;
 use crate::view::{self, dense};
+use crate::vm::Fused;
 use half::{bf16, f16};
-use isopace_core::backend::{Kernel, Spec, Value};
+use isopace_core::backend::{Input, Kernel, Spec};
 use isopace_core::op::{ArgKind, ReduceKind};
 use isopace_core::{Aval, Complex, Dtype, Result, bail};
 use smallvec::SmallVec;
@@ -20,23 +21,23 @@ const BLOCK: usize = 1024;
 const CHUNK: usize = 1 << 15;
 
 /// The input as (outer, reduced, inner), copied only when the reduced axes are not neighbours.
-fn arranged(v: &Value, axes: &[u8]) -> (Value, usize, usize, usize) {
+fn arranged<'a>(v: &'a Input<'_>, axes: &[u8]) -> (Input<'a>, usize, usize, usize) {
     let shape = &v.layout.shape;
     let is = |i: usize| axes.contains(&(i as u8));
     let reduced: SmallVec<[usize; 4]> = (0..shape.len()).filter(|&i| is(i) && shape[i] != 1).collect();
     let count: usize = reduced.iter().map(|&i| shape[i]).product();
     let together = reduced.windows(2).all(|w| (w[0] + 1..w[1]).all(|i| shape[i] == 1));
     let (Some(&first), Some(&last)) = (reduced.first(), reduced.last()) else {
-        return (v.clone(), shape.elems(), 1, 1);
+        return (v.lent(), shape.elems(), 1, 1);
     };
     if together {
         let outer = shape[..first].iter().product();
-        return (v.clone(), outer, count, shape[last + 1..].iter().product());
+        return (v.lent(), outer, count, shape[last + 1..].iter().product());
     }
     let perm: SmallVec<[usize; 8]> =
         (0..shape.len()).filter(|&i| !is(i)).chain((0..shape.len()).filter(|&i| is(i))).collect();
     let outer = (0..shape.len()).filter(|&i| !is(i)).map(|i| shape[i]).product();
-    (Value { buffer: v.buffer.clone(), layout: v.layout.transpose(&perm) }, outer, count, 1)
+    (v.under(v.layout.transpose(&perm)), outer, count, 1)
 }
 
 /// An accumulation: from elements to a wide total, merged in order.
@@ -177,7 +178,7 @@ fn row<T: Copy, A: Acc<T>>(x: &[T]) -> A::Wide {
 }
 
 fn run<T: bytemuck::Pod + Send + Sync, A: Acc<T>, R: bytemuck::Pod + Send>(
-    v: &Value,
+    v: &Input<'_>,
     axes: &[u8],
     out: &mut [R],
     finish: impl Fn(A::Wide) -> R + Sync,
@@ -265,8 +266,48 @@ pub fn reduce(spec: Spec<'_>, kind: ReduceKind, axes: &[u8]) -> Result<Arc<dyn K
     })
 }
 
+/// The kernel of reductions that fold floats in their own dtype.
+fn plain(kind: ReduceKind) -> Option<Reduction> {
+    match kind {
+        ReduceKind::Sum => Some(Reduction::Sum),
+        ReduceKind::Prod => Some(Reduction::Prod),
+        ReduceKind::Min => Some(Reduction::Min),
+        ReduceKind::Max => Some(Reduction::Max),
+        _ => None,
+    }
+}
+
+/// A reduction over trailing axes of what a region computes, which is never whole in memory. `None` for
+/// reductions that need it whole.
+pub fn of_region(
+    spec: Spec<'_>,
+    kind: ReduceKind,
+    axes: &[u8],
+    region: Fused,
+) -> Option<Result<Arc<dyn Kernel>>> {
+    let (x, out) = (spec.ins[0].clone(), spec.outs[0].clone());
+    let reduction = plain(kind).filter(|_| x.dtype.is_float() && x.dtype == out.dtype)?;
+    let n = axes.iter().map(|&a| x.shape[a as usize]).product();
+    Some(one(spec, move |ins, cells| {
+        let mut b = CpuBuffer::new(out.nbytes())?;
+        macro_rules! run {
+            ($t:ty) => {{
+                let out = b.slice_mut::<$t>()?;
+                region.pieces::<$t, _>(ins, cells, |make| reduce_made(reduction, n, out, make))??
+            }};
+        }
+        match x.dtype {
+            Dtype::F64 => run!(f64),
+            Dtype::F16 => run!(f16),
+            Dtype::BF16 => run!(bf16),
+            _ => run!(f32),
+        }
+        Ok(view::value(b, &out))
+    }))
+}
+
 fn reduce_into(
-    v: &Value,
+    v: &Input<'_>,
     d: Dtype,
     kind: ReduceKind,
     axes: &[u8],
@@ -277,14 +318,7 @@ fn reduce_into(
     if out.dtype != kind.dtype(d) {
         bail!(Internal, "[{}] {d} gives {}", kind.name(), out.dtype);
     }
-    let reduction = match kind {
-        Sum => Some(Reduction::Sum),
-        Prod => Some(Reduction::Prod),
-        Min => Some(Reduction::Min),
-        Max => Some(Reduction::Max),
-        _ => None,
-    };
-    if let Some(r) = reduction {
+    if let Some(r) = plain(kind) {
         match d {
             Dtype::F32 => return float::<f32>(r, v, axes, b),
             Dtype::F16 => return float::<f16>(r, v, axes, b),
@@ -313,7 +347,12 @@ fn reduce_into(
 }
 
 /// Floats take the vectorised kernel.
-fn float<T: Reduce + bytemuck::Pod>(r: Reduction, v: &Value, axes: &[u8], b: &mut CpuBuffer) -> Result<()> {
+fn float<T: Reduce + bytemuck::Pod>(
+    r: Reduction,
+    v: &Input<'_>,
+    axes: &[u8],
+    b: &mut CpuBuffer,
+) -> Result<()> {
     let (v, outer, n, inner) = arranged(v, axes);
     reduce_kernel::<T>(r, &dense(&v)?, outer, n, inner, b.slice_mut()?)
 }
@@ -323,7 +362,7 @@ fn narrow(z: num_complex::Complex<f64>) -> Complex {
 }
 
 /// log(sum(exp(x))), shifted by the maximum; float64 for float64, else float32 terms.
-fn log_sum_exp(v: &Value, d: Dtype, axes: &[u8], out: &Aval, b: &mut CpuBuffer) -> Result<()> {
+fn log_sum_exp(v: &Input<'_>, d: Dtype, axes: &[u8], out: &Aval, b: &mut CpuBuffer) -> Result<()> {
     let (v, outer, n, inner) = arranged(v, axes);
     if d == Dtype::F32 && inner == 1 && n > 0 {
         return crate::kernels::nn::logsumexp::<f32>(&dense(&v)?, n, b.slice_mut()?);

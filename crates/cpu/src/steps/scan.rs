@@ -7,7 +7,7 @@ use crate::elem::{Elem, by_dtype, by_size};
 use crate::pool;
 use crate::view::{self, dense};
 use half::{bf16, f16};
-use isopace_core::backend::{Kernel, Spec, Value};
+use isopace_core::backend::{Input, Kernel, Spec};
 use isopace_core::op::ScanKind;
 use isopace_core::{Aval, Complex, Dtype, Result, bail};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ struct Rule<T, A, R> {
 }
 
 fn run<T, A, R>(
-    v: &Value,
+    v: &Input<'_>,
     axis: usize,
     reverse: bool,
     inclusive: bool,
@@ -105,7 +105,7 @@ pub fn scan(
 }
 
 fn scan_into(
-    v: &Value,
+    v: &Input<'_>,
     from: Dtype,
     out: &Aval,
     kind: ScanKind,

@@ -5,7 +5,7 @@ use crate::kernels::attention::{self, Mask};
 use crate::simd::convert::Load;
 use crate::view::{self, buffer, dense, dense_f32};
 use half::{bf16, f16};
-use isopace_core::backend::{Kernel, Spec, Value};
+use isopace_core::backend::{Input, Kernel, Spec, Value};
 use isopace_core::op::Sdpa;
 use isopace_core::shape::Dims;
 use isopace_core::{Aval, Dtype, Layout, Result, bail};
@@ -20,7 +20,7 @@ struct Rows<'a, T: Clone> {
 }
 
 impl<'a, T: bytemuck::Pod + Send + Sync> Rows<'a, T> {
-    fn new(v: &'a Value) -> Result<Rows<'a, T>> {
+    fn new(v: &'a Input<'_>) -> Result<Rows<'a, T>> {
         let l = &v.layout;
         let unit = l.shape.last() == Some(&1) || l.strides.last() == Some(&1);
         if unit && l.strides[..3].iter().all(|&s| s >= 0) {
@@ -58,7 +58,7 @@ pub fn sdpa(spec: Spec<'_>, s: Sdpa) -> Result<Arc<dyn Kernel>> {
         if !same {
             for (i, d) in [(1, dk), (2, dv)] {
                 let wide = view::round_f32(&dense_f32(&ins[i], d)?, Dtype::F32)?;
-                ins[i] = view::value(wide, &Aval::new(avals[i].shape.clone(), Dtype::F32));
+                ins[i] = view::value(wide, &Aval::new(avals[i].shape.clone(), Dtype::F32)).into();
             }
         }
         let q = dense_f32(&ins[0], avals[0].dtype)?;
@@ -75,7 +75,7 @@ fn typed<T: Load + bytemuck::Pod>(
     avals: &[Aval],
     out: &Aval,
     q: &[f32],
-    ins: &[Value],
+    ins: &[Input<'_>],
     cells: &[isopace_core::Number],
 ) -> Result<Value> {
     let (qs, ks, vs) = (&avals[0].shape, &avals[1].shape, &avals[2].shape);

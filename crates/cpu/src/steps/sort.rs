@@ -5,16 +5,16 @@ use crate::buffer::CpuBuffer;
 use crate::elem::{Elem, by_dtype};
 use crate::pool;
 use crate::view::{self, dense};
-use isopace_core::backend::{Kernel, Spec, Value};
+use isopace_core::backend::{Input, Kernel, Spec, Value};
 use isopace_core::{Layout, Result, bail};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The value with `axis` moved last, and how to bring a contiguous result back.
-fn lines(v: &Value, axis: usize) -> (Value, usize) {
+fn lines<'a>(v: &'a Input<'_>, axis: usize) -> (Input<'a>, usize) {
     let n = v.layout.shape.len();
     let perm: SmallVec<[usize; 4]> = (0..n).filter(|&i| i != axis).chain([axis]).collect();
-    (Value { buffer: v.buffer.clone(), layout: v.layout.transpose(&perm) }, v.layout.shape[axis])
+    (v.under(v.layout.transpose(&perm)), v.layout.shape[axis])
 }
 
 /// A view that puts the last axis back at `axis`.

@@ -8,9 +8,9 @@ use crate::buffer::CpuBuffer;
 use crate::elem::by_size;
 use crate::pool;
 use crate::view::{self, Walk};
-use isopace_core::backend::{Buffer, Kernel, Spec, Value};
+use isopace_core::backend::{Buffer, Input, Kernel, Spec, Value};
 use isopace_core::op::Region;
-use isopace_core::{Aval, Number, Result, bail};
+use isopace_core::{Aval, Dtype, Number, Result, bail, err};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Fused {
 }
 
 /// An input as this run sees it.
-enum Input {
+enum Operand {
     /// Stands in the output's order from this address on.
     Direct(*const u8),
     Scalar(*const u8),
@@ -56,10 +56,13 @@ enum Input {
 /// Everything a block needs. Addresses stay valid while the run holds the buffers.
 struct Bound<'a> {
     program: &'a Program,
-    inputs: SmallVec<[Input; 4]>,
+    inputs: SmallVec<[Operand; 4]>,
     cells: SmallVec<[u64; 4]>,
-    outs: SmallVec<[*mut u8; 2]>,
+    /// Where the outputs start; none where pieces go to memory of their caller.
+    outs: Addresses,
 }
+
+type Addresses = SmallVec<[*mut u8; 2]>;
 
 // SAFETY: input memory is only read; each block writes its own range of the outputs (and of inputs
 // taken over as outputs, which no other block reads); registers belong to the thread.
@@ -87,19 +90,9 @@ impl Fused {
 }
 
 impl Kernel for Fused {
-    fn run(&self, ins: &mut [Value], cells: &[Number], outs: &mut Vec<Value>) -> Result<()> {
-        let shape = &self.outs[0].shape;
+    fn run(&self, ins: &mut [Input<'_>], cells: &[Number], outs: &mut Vec<Value>) -> Result<()> {
         let n = self.elems;
-        let mut bound = Bound {
-            program: &self.program,
-            inputs: SmallVec::new(),
-            cells: SmallVec::new(),
-            outs: SmallVec::new(),
-        };
-        for &(i, dtype) in &self.program.cells {
-            let Some(&c) = cells.get(i as usize) else { bail!(Internal, "[fused] cell {i} is missing") };
-            bound.cells.push(u64::from_ne_bytes(super::scalar_bytes(c, dtype)));
-        }
+        let mut bound = self.start(cells)?;
         // Outputs first: an input taken over as one is read through the output's address.
         let mut taken: SmallVec<[Option<usize>; 2]> = SmallVec::new();
         let mut made: SmallVec<[(CpuBuffer, usize); 2]> = SmallVec::new();
@@ -135,36 +128,18 @@ impl Kernel for Fused {
             bound.outs.push(p);
         }
         for (i, v) in ins.iter().enumerate() {
-            let size = self.program.inputs[i].size();
-            if let Some(k) = taken.iter().position(|t| *t == Some(i)) {
-                bound.inputs.push(Input::Taken(bound.outs[k].cast_const()));
-                continue;
-            }
-            if v.layout.shape.len() > shape.len() {
-                bail!(Internal, "[fused] input {i} of shape {:?} in {shape:?}", v.layout.shape);
-            }
-            let data = view::buffer(v)?.bytes();
-            view::check(&v.layout, data.len() / size)?;
-            if data.as_ptr().align_offset(size) != 0 {
-                bail!(Internal, "[fused] input {i} is not aligned");
-            }
-            let walk = Walk::new(&v.layout, shape);
-            let at = data.as_ptr().wrapping_add(walk.offset * size);
-            bound.inputs.push(if n == 0 || walk.is_scalar() {
-                Input::Scalar(at)
-            } else if walk.is_dense() {
-                Input::Direct(at)
-            } else {
-                Input::Strided { walk, data: data.as_ptr(), elems: data.len() / size }
+            bound.inputs.push(match taken.iter().position(|t| *t == Some(i)) {
+                Some(k) => Operand::Taken(bound.outs[k].cast_const()),
+                None => self.operand(i, v)?,
             });
         }
         bound.run(n);
-        drop(bound.outs);
+        drop(bound);
         let mut made = made.into_iter();
         for (k, donor) in taken.iter().enumerate() {
             let aval = &self.outs[k];
             let buffer: Arc<dyn Buffer> = match donor {
-                Some(i) => view::take(&mut ins[*i]).buffer,
+                Some(i) => Value::from(view::take(&mut ins[*i])).buffer,
                 None => match made.next() {
                     Some((b, _)) => Arc::new(b),
                     None => bail!(Internal, "[fused] output {k} has no memory"),
@@ -176,16 +151,79 @@ impl Kernel for Fused {
     }
 }
 
-impl Bound<'_> {
-    fn run(&self, n: usize) {
-        if n < PARALLEL {
-            return self.blocks(0, n);
-        }
-        let group = (GROUP * BLOCK).min(n / 16 / BLOCK * BLOCK).max(BLOCK);
-        pool::parallel_for(n.div_ceil(group), |g| self.blocks(g * group, ((g + 1) * group).min(n)));
+impl Fused {
+    fn start(&self, cells: &[Number]) -> Result<Bound<'_>> {
+        let cell = |&(i, dtype): &(u32, Dtype)| match cells.get(i as usize) {
+            Some(&c) => Ok(u64::from_ne_bytes(super::scalar_bytes(c, dtype))),
+            None => Err(err!(Internal, "[fused] cell {i} is missing")),
+        };
+        let cells = self.program.cells.iter().map(cell).collect::<Result<_>>()?;
+        Ok(Bound { program: &self.program, inputs: SmallVec::new(), cells, outs: SmallVec::new() })
     }
 
-    fn blocks(&self, start: usize, end: usize) {
+    fn operand(&self, i: usize, v: &Input<'_>) -> Result<Operand> {
+        let (shape, size) = (&self.outs[0].shape, self.program.inputs[i].size());
+        if v.layout.shape.len() > shape.len() {
+            bail!(Internal, "[fused] input {i} of shape {:?} in {shape:?}", v.layout.shape);
+        }
+        let data = view::buffer(v)?.bytes();
+        view::check(&v.layout, data.len() / size)?;
+        if data.as_ptr().align_offset(size) != 0 {
+            bail!(Internal, "[fused] input {i} is not aligned");
+        }
+        let walk = Walk::new(&v.layout, shape);
+        let at = data.as_ptr().wrapping_add(walk.offset * size);
+        Ok(if self.elems == 0 || walk.is_scalar() {
+            Operand::Scalar(at)
+        } else if walk.is_dense() {
+            Operand::Direct(at)
+        } else {
+            Operand::Strided { walk, data: data.as_ptr(), elems: data.len() / size }
+        })
+    }
+
+    /// Runs `f` with a function that writes the only output's elements from a position on.
+    ///
+    /// # Errors
+    /// `Internal` for another dtype, more outputs, or inputs that do not fit.
+    pub fn pieces<T: bytemuck::Pod, R>(
+        &self,
+        ins: &[Input<'_>],
+        cells: &[Number],
+        f: impl FnOnce(&(dyn Fn(usize, &mut [T]) + Sync)) -> R,
+    ) -> Result<R> {
+        if self.outs.len() != 1 || self.outs[0].dtype.size() != size_of::<T>() {
+            bail!(Internal, "[fused] pieces of {:?}", self.outs);
+        }
+        let mut bound = self.start(cells)?;
+        for (i, v) in ins.iter().enumerate() {
+            bound.inputs.push(self.operand(i, v)?);
+        }
+        let bound = &bound;
+        Ok(f(&move |at, out| {
+            assert!(at <= self.elems && out.len() <= self.elems - at, "a piece past the end of a region");
+            bound.blocks(at, at + out.len(), &[out.as_mut_ptr().cast()]);
+        }))
+    }
+}
+
+impl Bound<'_> {
+    fn run(&self, n: usize) {
+        let part = |start: usize, end: usize| {
+            let sizes = self.program.outputs.iter().map(|d| d.size());
+            let outs: Addresses =
+                self.outs.iter().zip(sizes).map(|(p, size)| p.wrapping_add(start * size)).collect();
+            self.blocks(start, end, &outs);
+        };
+        if n < PARALLEL {
+            return part(0, n);
+        }
+        let group = (GROUP * BLOCK).min(n / 16 / BLOCK * BLOCK).max(BLOCK);
+        pool::parallel_for(n.div_ceil(group), |g| part(g * group, ((g + 1) * group).min(n)));
+    }
+
+    /// Elements `start .. end`, which go to `outs`.
+    fn blocks(&self, start: usize, end: usize, outs: &[*mut u8]) {
         let lines = (self.program.regs as usize + self.inputs.len()) * REG_BYTES / 64;
         SCRATCH.with_borrow_mut(|scratch| {
             if scratch.len() < lines {
@@ -195,25 +233,28 @@ impl Bound<'_> {
             let mut at = start;
             while at < end {
                 let n = BLOCK.min(end - at);
+                let sizes = self.program.outputs.iter().map(|d| d.size());
+                let outs: Addresses =
+                    outs.iter().zip(sizes).map(|(p, size)| p.wrapping_add((at - start) * size)).collect();
                 // SAFETY: `regs` has the program's registers and one for each input; the range is
-                // inside the outputs, whose sizes `Fused::run` made or checked.
-                unsafe { self.block(regs, at, n) };
+                // inside the outputs, whose sizes `Fused::run` made or checked and `pieces` was given.
+                unsafe { self.block(regs, at, n, &outs) };
                 at += n;
             }
         });
     }
 
     /// # Safety
-    /// `regs` holds `regs + inputs` registers; `at + n` is at most the number of elements, and no
-    /// other thread runs an overlapping range.
-    unsafe fn block(&self, regs: *mut u8, at: usize, n: usize) {
+    /// `regs` holds `regs + inputs` registers; `at + n` is at most the number of elements, `outs` have
+    /// room for `n`, and no other thread writes there.
+    unsafe fn block(&self, regs: *mut u8, at: usize, n: usize, outs: &[*mut u8]) {
         let p = self.program;
         for (i, input) in self.inputs.iter().enumerate() {
             let reg = regs.wrapping_add((p.regs as usize + i) * REG_BYTES);
             let size = p.inputs[i].size();
             let (walk, data, elems) = match input {
-                Input::Strided { walk, data, elems } => (walk, data, elems),
-                Input::Taken(data) => {
+                Operand::Strided { walk, data, elems } => (walk, data, elems),
+                Operand::Taken(data) => {
                     // SAFETY: n elements from `at` on are inside the output's memory, which only
                     // this block touches; the register has room for a block of any lane.
                     unsafe { std::ptr::copy_nonoverlapping(data.add(at * size), reg, n * size) };
@@ -240,16 +281,13 @@ impl Bound<'_> {
                         .map_or(std::ptr::null(), |c| std::ptr::from_ref(c).cast()),
                     scalar: true,
                 },
-                Place::Output(k) => Arg {
-                    ptr: self.outs[k as usize].wrapping_add(at * p.outputs[k as usize].size()),
-                    scalar: false,
-                },
+                Place::Output(k) => Arg { ptr: outs[k as usize], scalar: false },
                 Place::Input(i) => match &self.inputs[i as usize] {
-                    Input::Scalar(s) => Arg { ptr: *s, scalar: true },
-                    Input::Direct(s) => {
+                    Operand::Scalar(s) => Arg { ptr: *s, scalar: true },
+                    Operand::Direct(s) => {
                         Arg { ptr: s.wrapping_add(at * p.inputs[i as usize].size()), scalar: false }
                     }
-                    Input::Strided { .. } | Input::Taken(_) => Arg {
+                    Operand::Strided { .. } | Operand::Taken(_) => Arg {
                         ptr: regs.wrapping_add((p.regs as usize + i as usize) * REG_BYTES),
                         scalar: false,
                     },

@@ -239,3 +239,62 @@ fn random_regions() {
         check(&format!("region {round} {d} {op:?}"), &op, &ins, &[Number::Float(1.25)], &outs, EXACT);
     }
 }
+
+/// Reductions of regions give the bits of the region followed by the reduction, however long the rows,
+/// whatever the layout, and agree with the reference.
+#[test]
+fn reductions_of_regions() {
+    use isopace_core::op::{Epilogue, ReduceKind};
+    let mut r = Lcg(6);
+    for d in [Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16] {
+        let nodes = vec![
+            input(0, d),
+            input(1, d),
+            row_node(Row::Mul, &[0, 1], d),
+            RegionNode::Cell { index: 0, dtype: d },
+            row_node(Row::Add, &[2, 3], d),
+        ];
+        let square = region(nodes, &[4]);
+        for (shape, axes) in [
+            (vec![3, 5], vec![1]),
+            (vec![2, 3, 1000], vec![1, 2]),
+            (vec![700, 3], vec![1]),
+            (vec![5, 4099], vec![1]),
+            (vec![2, 300_000], vec![1]),
+            (vec![9, 70], vec![0, 1]),
+            (vec![4, 0], vec![1]),
+            (vec![0, 4], vec![1]),
+        ] {
+            for layout in LAYOUTS {
+                let x = Input::random(&mut r, &shape, d, (0.5, 1.5), layout);
+                let w = Input::random(&mut r, &shape[shape.len() - 1..], d, (-1.0, 1.0), "contiguous");
+                let out: Vec<usize> = shape[..shape.len() - axes.len()].to_vec();
+                for kind in [ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Max] {
+                    if kind == ReduceKind::Max && shape.contains(&0) {
+                        continue;
+                    }
+                    let reduce = Op::Reduce(kind, axes.as_slice().into());
+                    let between = Aval::new(shape.as_slice(), d);
+                    let (one, outs) = ([Number::Float(0.25)], [Aval::new(out.as_slice(), d)]);
+                    let ins = [x.clone(), w.clone()];
+                    let made = on_cpu(&square, &ins, &one, std::slice::from_ref(&between));
+                    let whole =
+                        Input { bytes: made, ..Input::of(&shape, d, vec![0.0; between.shape.elems()]) };
+                    let want = on_cpu(&reduce, &[whole], &[], &outs);
+                    let joined = Op::Epilogue(Arc::new(Epilogue {
+                        first: square.clone(),
+                        ins: 2,
+                        cells: 1,
+                        between,
+                        second: reduce,
+                    }));
+                    let got = on_cpu(&joined, &ins, &one, &outs);
+                    assert!(got == want, "{kind:?} of {d} {shape:?} {layout}");
+                    if d != Dtype::F16 && d != Dtype::BF16 && kind == ReduceKind::Max {
+                        check("maximum of a region", &joined, &ins, &one, &outs, EXACT);
+                    }
+                }
+            }
+        }
+    }
+}

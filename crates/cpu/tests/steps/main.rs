@@ -121,8 +121,9 @@ fn on(
     }
     let held: Vec<_> = if shared { values.iter().map(|v| v.buffer.clone()).collect() } else { Vec::new() };
     let mut made = Vec::new();
-    kernel.run(&mut values, cells, &mut made)?;
-    drop(values);
+    let mut given: Vec<_> = values.into_iter().map(Into::into).collect();
+    kernel.run(&mut given, cells, &mut made)?;
+    drop(given);
     if shared {
         for (buffer, i) in held.into_iter().zip(ins) {
             let mut now = vec![0; i.bytes.len()];
@@ -227,6 +228,15 @@ static THREADS: Mutex<()> = Mutex::new(());
 /// Runs a step on both and compares; inputs shared and unique, with 1 and 2 threads, on each ISA.
 pub fn check(name: &str, op: &Op, ins: &[Input], cells: &[Number], outs: &[Aval], t: Tolerance) {
     check_by(name, op, ins, cells, outs, |got, want, d| compare(name, got, want, d, t));
+}
+
+/// What a step's one result is on the CPU.
+pub fn on_cpu(op: &Op, ins: &[Input], cells: &[Number], outs: &[Aval]) -> Vec<u8> {
+    let one = THREADS.lock().unwrap_or_else(|e| e.into_inner());
+    let mut made =
+        on(&CpuBackend, op, ins, cells, outs, false).unwrap_or_else(|e| panic!("{}: {e}", op.name()));
+    drop(one);
+    made.remove(0)
 }
 
 /// The sizes of an operand's elements, as float64 in the same layout.

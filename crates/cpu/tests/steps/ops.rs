@@ -172,6 +172,11 @@ fn slices_and_joins() {
                 let op = Op::SliceUpdate(steps.as_slice().into(), combine);
                 let name = format!("slice_update {combine:?} {d} {steps:?} {starts:?}");
                 check(&name, &op, &[x.clone(), u], &int(&starts), &[Aval::new([6, 8], d)], within(1.0, 0.0));
+                // Converted on the way.
+                let u =
+                    some(&mut r, &size, if d == Dtype::F32 { Dtype::F16 } else { Dtype::F32 }, (0.0, 9.0));
+                let name = format!("{name} of {}", u.dtype);
+                check(&name, &op, &[x.clone(), u], &int(&starts), &[Aval::new([6, 8], d)], within(1.0, 0.0));
             }
         }
         for start in [-1.0, 0.0, 3.0, 99.0] {

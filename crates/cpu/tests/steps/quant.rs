@@ -98,17 +98,18 @@ fn packed_weights() {
             let avals = [w.aval()];
             let op = Op::PackWeight(file);
             let kernel = CpuBackend.kernel(Spec { op: &op, ins: &avals, outs: &avals }).unwrap();
-            let mut ins = [Value { buffer: CpuBackend.upload(&w.bytes).unwrap(), layout: w.layout.clone() }];
+            let mut ins =
+                [Value { buffer: CpuBackend.upload(&w.bytes).unwrap(), layout: w.layout.clone() }.into()];
             let mut made = Vec::new();
             kernel.run(&mut ins, &[], &mut made).unwrap();
             let p = made.remove(0);
             let x = Input::random(&mut r, &[5, cols], Dtype::F32, (-1.0, 1.0), "contiguous");
-            let run = |op: Op, values: &mut [Value], avals: &[Aval], out: Aval| {
+            let run = |op: Op, values: [Value; 2], avals: &[Aval], out: Aval| {
                 let k = CpuBackend
                     .kernel(Spec { op: &op, ins: avals, outs: std::slice::from_ref(&out) })
                     .unwrap();
                 let mut made = Vec::new();
-                k.run(values, &[], &mut made).unwrap();
+                k.run(&mut values.map(Into::into), &[], &mut made).unwrap();
                 let mut bytes = vec![0; out.nbytes()];
                 CpuBackend.download(&made[0], out.dtype, &mut bytes).unwrap();
                 bytes
@@ -119,16 +120,16 @@ fn packed_weights() {
                 let a = [x.aval(), w.aval()];
                 let q = |format| Op::QuantMatmul(QuantMatmul { format, transpose: true, int8 });
                 let out = || Aval::new([5, rows], Dtype::F32);
-                let got = run(q(packed), &mut [xv(), p.clone()], &a, out());
-                let want = run(q(file), &mut [xv(), wv()], &a, out());
+                let got = run(q(packed), [xv(), p.clone()], &a, out());
+                let want = run(q(file), [xv(), wv()], &a, out());
                 compare(&format!("packed {format} {int8}"), &got, &want, Dtype::F32, within(256.0, 40.0));
             }
             let idx = Input::of(&[2], Dtype::I32, [1.0, rows as f64 - 1.0]);
             let iv = || Value { buffer: CpuBackend.upload(&idx.bytes).unwrap(), layout: idx.layout.clone() };
             let a = [w.aval(), idx.aval()];
             let out = || Aval::new([2, cols], Dtype::F32);
-            let got = run(Op::QuantTake(packed), &mut [p.clone(), iv()], &a, out());
-            let want = run(Op::QuantTake(file), &mut [wv(), iv()], &a, out());
+            let got = run(Op::QuantTake(packed), [p.clone(), iv()], &a, out());
+            let want = run(Op::QuantTake(file), [wv(), iv()], &a, out());
             compare(&format!("packed take {format}"), &got, &want, Dtype::F32, within(2.0, 0.0));
         }
     }

@@ -65,13 +65,13 @@ fn updates_are_in_place_when_unique() {
     let first = address(&cache);
     for i in 0..5 {
         let cells = [0, 0, i, 0].map(Number::Int);
-        let (mut made, mut args) = (Vec::new(), [cache, value(&ins[1])]);
+        let (mut made, mut args) = (Vec::new(), [cache, value(&ins[1])].map(Into::into));
         k.run(&mut args, &cells, &mut made).unwrap();
         cache = made.remove(0);
         assert_eq!(address(&cache), first);
     }
     let held = cache.clone();
     let mut made = Vec::new();
-    k.run(&mut [cache, value(&ins[1])], &[0, 0, 9, 0].map(Number::Int), &mut made).unwrap();
+    k.run(&mut [cache, value(&ins[1])].map(Into::into), &[0, 0, 9, 0].map(Number::Int), &mut made).unwrap();
     assert_ne!(address(&made[0]), address(&held));
 }
