@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Arrays that a node reads.
 pub type Inputs = SmallVec<[Array; 3]>;
@@ -38,17 +38,22 @@ impl std::ops::Deref for Avals {
         }
     }
 }
-pub(crate) type Values = SmallVec<[Value; 1]>;
+/// Results of a node; one that nobody can ask for any more is gone.
+pub(crate) type Values = SmallVec<[Option<Value>; 1]>;
 
 /// An n-dimensional array whose elements are computed when they are first needed.
 ///
 /// Cloning is cheap and shares the array. Operations build new arrays and return `Result`; nothing is
 /// computed before [`Array::eval`] or a method that reads elements. Arrays may be used from any thread.
-#[derive(Clone)]
 pub struct Array {
     pub(crate) node: Arc<Node>,
-    pub(crate) out: u32,
+    /// Which result of the node, and [`COUNTED`] for one of several.
+    out: u32,
 }
+
+/// Marks a handle on one of several results: the node counts those handles, so that a result goes with
+/// its last one, whatever becomes of the others.
+const COUNTED: u32 = 1 << 31;
 
 pub(crate) struct Node {
     pub(crate) op: Op,
@@ -58,6 +63,8 @@ pub(crate) struct Node {
     pub(crate) id: u64,
     /// Epoch (high half) and index (low half) of the last walk; guarded by the claim lock.
     pub(crate) mark: AtomicU64,
+    /// Handles of each result, where there are several.
+    handles: SmallVec<[AtomicU32; 4]>,
     pub(crate) state: Mutex<State>,
 }
 
@@ -78,7 +85,58 @@ pub(crate) fn next_id() -> u64 {
 impl Node {
     fn new(op: Op, scalars: Scalars, avals: Avals, state: State) -> Arc<Node> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Node { op, scalars, avals, id, mark: AtomicU64::new(0), state: Mutex::new(state) })
+        let several = if avals.len() > 1 { avals.len() } else { 0 };
+        let handles = (0..several).map(|_| AtomicU32::new(0)).collect();
+        Arc::new(Node { op, scalars, avals, id, mark: AtomicU64::new(0), handles, state: Mutex::new(state) })
+    }
+
+    /// Ends the node's computation. Results that nobody can ask for go at once.
+    pub(crate) fn finish(&self, result: Result<Values>) {
+        let mut unwanted = Values::new();
+        let mut state = self.state.lock();
+        let new = match result {
+            Ok(mut values) => {
+                for (value, handles) in values.iter_mut().zip(&self.handles) {
+                    if handles.load(Ordering::Acquire) == 0 {
+                        unwanted.push(value.take());
+                    }
+                }
+                State::Ready(values)
+            }
+            Err(e) => State::Failed(e),
+        };
+        let old = std::mem::replace(&mut *state, new);
+        drop(state);
+        drop((old, unwanted));
+    }
+
+    /// Takes a result out, if it is there.
+    fn take(&self, out: u32) -> Option<Value> {
+        match &mut *self.state.lock() {
+            State::Ready(values) => values.get_mut(out as usize)?.take(),
+            _ => None,
+        }
+    }
+}
+
+impl Clone for Array {
+    #[inline]
+    fn clone(&self) -> Array {
+        if self.out & COUNTED != 0 {
+            self.node.handles[self.out() as usize].fetch_add(1, Ordering::Relaxed);
+        }
+        Array { node: self.node.clone(), out: self.out }
+    }
+}
+
+impl Drop for Array {
+    #[inline]
+    fn drop(&mut self) {
+        if self.out & COUNTED != 0
+            && self.node.handles[self.out() as usize].fetch_sub(1, Ordering::AcqRel) == 1
+        {
+            drop(self.node.take(self.out()));
+        }
     }
 }
 
@@ -90,8 +148,8 @@ impl Drop for Node {
         let mut stack: Vec<Inputs> = Vec::new();
         let mut current = std::mem::take(inputs);
         loop {
-            while let Some(a) = current.pop() {
-                if let Some(mut node) = Arc::into_inner(a.node)
+            while let Some(mut a) = current.pop() {
+                if let Some(node) = Arc::get_mut(&mut a.node)
                     && let State::Lazy(inputs) = node.state.get_mut()
                     && !inputs.is_empty()
                 {
@@ -109,7 +167,7 @@ impl Drop for Node {
 impl Array {
     /// A lazy node with one result.
     pub(crate) fn lazy(op: Op, inputs: Inputs, scalars: Scalars, aval: Aval) -> Array {
-        Array { node: Node::new(op, scalars, Avals::One(aval), State::Lazy(inputs)), out: 0 }
+        Array::of(Node::new(op, scalars, Avals::One(aval), State::Lazy(inputs)), 0)
     }
 
     /// A lazy node with several results.
@@ -142,20 +200,45 @@ impl Array {
     fn results(node: Arc<Node>, outs: &mut SmallVec<[Array; 4]>) {
         let n = node.avals.len() as u32;
         for out in 1..n {
-            outs.push(Array { node: node.clone(), out: out - 1 });
+            outs.push(Array::of(node.clone(), out - 1));
         }
         if n > 0 {
-            outs.push(Array { node, out: n - 1 });
+            outs.push(Array::of(node, n - 1));
         }
+    }
+
+    /// A handle on a result of a node.
+    #[inline]
+    pub(crate) fn of(node: Arc<Node>, out: u32) -> Array {
+        match node.handles.get(out as usize) {
+            None => Array { node, out },
+            Some(handles) => {
+                handles.fetch_add(1, Ordering::Relaxed);
+                Array { node, out: out | COUNTED }
+            }
+        }
+    }
+
+    /// Which result of the node it is.
+    #[inline]
+    pub(crate) fn out(&self) -> u32 {
+        self.out & !COUNTED
+    }
+
+    /// The computed value, moved out of one of several results if this is the last handle on it.
+    pub(crate) fn take_last(&self) -> Option<Value> {
+        let last =
+            self.out & COUNTED != 0 && self.node.handles[self.out() as usize].load(Ordering::Acquire) == 1;
+        if last { self.node.take(self.out()) } else { None }
     }
 
     /// A computed array.
     pub fn ready(value: Value, dtype: Dtype) -> Array {
         let aval = Aval::new(value.layout.shape.clone(), dtype);
-        Array {
-            node: Node::new(Op::Contiguous, smallvec![], Avals::One(aval), State::Ready(smallvec![value])),
-            out: 0,
-        }
+        Array::of(
+            Node::new(Op::Contiguous, smallvec![], Avals::One(aval), State::Ready(smallvec![Some(value)])),
+            0,
+        )
     }
 
     /// An array of these elements in row-major order.
@@ -194,7 +277,7 @@ impl Array {
     }
 
     pub(crate) fn aval(&self) -> &Aval {
-        &self.node.avals[self.out as usize]
+        &self.node.avals[self.out() as usize]
     }
 
     /// Extents, outermost first.
@@ -253,14 +336,24 @@ impl Array {
     /// # Errors
     /// As [`Array::eval`].
     pub fn value(&self) -> Result<Value> {
-        if let State::Ready(v) = &*self.node.state.lock() {
-            return Ok(v[self.out as usize].clone());
+        if let Some(outcome) = self.outcome() {
+            return outcome;
         }
         self.eval()?;
+        self.outcome()
+            .unwrap_or_else(|| Err(err!(Internal, "[eval] the array is not ready after evaluation")))
+    }
+
+    /// The value or why there is none, once the node's computation has ended.
+    pub(crate) fn outcome(&self) -> Option<Result<Value>> {
         match &*self.node.state.lock() {
-            State::Ready(v) => Ok(v[self.out as usize].clone()),
-            State::Failed(e) => Err(e.clone()),
-            _ => Err(err!(Internal, "[eval] the array is not ready after evaluation")),
+            State::Ready(values) => {
+                Some(values.get(self.out() as usize).cloned().flatten().ok_or_else(|| {
+                    err!(Internal, "[eval] result {} of {} is gone", self.out(), self.node.op.name())
+                }))
+            }
+            State::Failed(e) => Some(Err(e.clone())),
+            _ => None,
         }
     }
 
@@ -332,5 +425,45 @@ impl fmt::Debug for Array {
             State::Failed(_) => "failed ",
         };
         write!(f, "{state}{} {:?}", self.node.op.name(), self.aval())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{Grouping, arange, quantize};
+    use crate::op::QuantMode;
+
+    /// Codes, scales and biases: one node with three results.
+    fn three() -> Vec<Array> {
+        crate::reference::init();
+        let w = arange(0, 64, 1, Some(Dtype::F32)).unwrap().reshape(&[2, 32]).unwrap();
+        quantize(&w, Grouping { group: 32, bits: 4, mode: QuantMode::Affine }, None).unwrap()
+    }
+
+    #[test]
+    fn a_result_goes_with_its_last_handle() {
+        let mut outs = three();
+        outs[0].eval().unwrap();
+        let codes = outs.remove(0);
+        let buffer = Arc::downgrade(&codes.value().unwrap().buffer);
+        let again = codes.clone();
+        drop(codes);
+        assert!(buffer.upgrade().is_some() && !again.to_bytes().unwrap().is_empty());
+        drop(again);
+        assert!(buffer.upgrade().is_none());
+        assert!(outs.iter().all(|a| a.to_bytes().is_ok()));
+    }
+
+    #[test]
+    fn a_result_that_nobody_can_ask_for_is_not_kept() {
+        let biases = three().pop().unwrap();
+        biases.eval().unwrap();
+        match &*biases.node.state.lock() {
+            State::Ready(values) => {
+                assert_eq!(values.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true]);
+            }
+            _ => panic!("not ready"),
+        };
     }
 }

@@ -7,7 +7,7 @@
 //! - No lock is held while a plan runs or is lowered.
 //! - Nodes that someone outside the claimed graph holds become outputs of the plan.
 
-use crate::array::{Array, Inputs, Node, State, Values};
+use crate::array::{Array, Inputs, Node, State};
 use crate::backend::{Backend, Memory, MemorySetting};
 use crate::error::Result;
 use crate::graph::{Graph, GraphNode, Ref};
@@ -295,7 +295,7 @@ impl Walk {
                 a.node.mark.store(mark, Ordering::Relaxed);
                 drop(state);
                 for out in 0..a.node.avals.len() as u32 {
-                    self.leaves.push(Array { node: a.node.clone(), out });
+                    self.leaves.push(Array::of(a.node.clone(), out));
                 }
             }
         }
@@ -307,9 +307,9 @@ impl Walk {
         for a in &inputs {
             let index = mark_of(&a.node).1;
             if index & LEAF != 0 {
-                refs.push(Ref::Input((index & !LEAF) + a.out));
+                refs.push(Ref::Input((index & !LEAF) + a.out()));
             } else {
-                refs.push(Ref::Node(index, a.out));
+                refs.push(Ref::Node(index, a.out()));
                 self.pending[index as usize].inner += 1;
             }
         }
@@ -599,11 +599,10 @@ impl Task {
                 let mut outcomes = outcomes.into_iter();
                 for node in held {
                     let n = node.avals.len();
-                    let result: Result<Values> = outcomes.by_ref().take(n).collect();
-                    finish(&node, result);
+                    node.finish(outcomes.by_ref().take(n).map(|outcome| outcome.map(Some)).collect());
                 }
             }
-            Err(e) => held.into_iter().for_each(|node| finish(&node, Err(e.clone()))),
+            Err(e) => held.into_iter().for_each(|node| node.finish(Err(e.clone()))),
         }
         run.finish();
         drop(turn);
@@ -619,16 +618,7 @@ fn run_guarded(plan: &Plan, inputs: Vec<Outcome>, cells: &[Number]) -> Result<Ve
     })
 }
 
-fn finish(node: &Node, result: Result<Values>) {
-    let new = match result {
-        Ok(values) => State::Ready(values),
-        Err(e) => State::Failed(e),
-    };
-    let old = std::mem::replace(&mut *node.state.lock(), new);
-    drop(old);
-}
-
-/// The leaves' values. Those of a node that nobody else holds move out of it.
+/// The leaves' values. Those that nobody else can ask for move out of their nodes.
 fn values(leaves: Vec<Array>) -> Vec<Outcome> {
     let mut all = Vec::with_capacity(leaves.len());
     for outs in leaves.chunk_by(|a, b| Arc::ptr_eq(&a.node, &b.node)) {
@@ -636,7 +626,8 @@ fn values(leaves: Vec<Array>) -> Vec<Outcome> {
         if Arc::strong_count(node) == outs.len()
             && let State::Ready(values) = &mut *node.state.lock()
         {
-            all.extend(std::mem::take(values).into_iter().map(Ok));
+            let gone = || err!(Internal, "[eval] a leaf's value is gone");
+            all.extend(std::mem::take(values).into_iter().map(|value| value.ok_or_else(gone)));
         } else {
             all.extend(outs.iter().map(leaf));
         }
@@ -647,17 +638,14 @@ fn values(leaves: Vec<Array>) -> Vec<Outcome> {
 /// A leaf's value, waiting for the run that makes it.
 fn leaf(a: &Array) -> Outcome {
     let run = match &*a.node.state.lock() {
-        State::Ready(v) => return Ok(v[a.out as usize].clone()),
-        State::Failed(e) => return Err(e.clone()),
-        State::Scheduled(run) => run.clone(),
-        State::Lazy(_) => return Err(err!(Internal, "[eval] a leaf is lazy")),
+        State::Scheduled(run) => Some(run.clone()),
+        _ => None,
     };
-    run.wait();
-    match &*a.node.state.lock() {
-        State::Ready(v) => Ok(v[a.out as usize].clone()),
-        State::Failed(e) => Err(e.clone()),
-        _ => Err(err!(Internal, "[eval] a leaf did not become ready")),
+    run.inspect(|run| run.wait());
+    if let Some(value) = a.take_last() {
+        return Ok(value);
     }
+    a.outcome().unwrap_or_else(|| Err(err!(Internal, "[eval] a leaf did not become ready")))
 }
 
 /// The pending graph of these arrays before any pass, as text. For explaining; nothing is computed.

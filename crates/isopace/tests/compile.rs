@@ -675,3 +675,29 @@ fn a_tree_of_the_users_own() -> Result<()> {
     assert_eq!(f.stats().traces, 1);
     Ok(())
 }
+
+/// A step gives logits and a cache. Whoever keeps the logits of every step does not keep the caches: each is
+/// written in place by the next step.
+#[test]
+fn kept_logits_do_not_keep_the_cache() -> Result<()> {
+    let address = |a: &Array| a.value().map(|v| Arc::as_ptr(&v.buffer).cast::<()>() as usize);
+    let step = compile(|(cache, x, at): (Array, Array, Scalar)| {
+        let zero = Scalar::from(0);
+        let cache = cache.slice_update(&x, &[at, zero])?;
+        Ok((cache.sum(0, false)?, cache))
+    });
+    let (mut cache, mut kept) = (zeros([64, 4], Dtype::F32)?, Vec::new());
+    cache.eval()?;
+    let first = address(&cache)?;
+    for i in 0..64 {
+        let (logits, next) = step.call((cache, ones([1, 4], Dtype::F32)?, Scalar::from(i)))?;
+        logits.eval()?;
+        assert_eq!(address(&next)?, first, "step {i}");
+        kept.push(logits);
+        cache = next;
+    }
+    for (i, logits) in kept.iter().enumerate() {
+        assert_eq!(floats(logits), [(i + 1) as f32; 4]);
+    }
+    Ok(())
+}

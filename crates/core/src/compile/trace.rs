@@ -93,8 +93,8 @@ enum Place {
 
 fn place(at: &HashMap<*const Node, Place>, a: &Array) -> Ref {
     match at.get(&Arc::as_ptr(&a.node)) {
-        Some(Place::Node(n)) => Ref::Node(*n, a.out),
-        Some(Place::Input(i)) => Ref::Input(i + a.out),
+        Some(Place::Node(n)) => Ref::Node(*n, a.out()),
+        Some(Place::Input(i)) => Ref::Input(i + a.out()),
         _ => Ref::Input(u32::MAX),
     }
 }
@@ -136,7 +136,7 @@ fn enter(
             at.insert(key, Place::Input(c.graph.inputs.len() as u32));
             for out in 0..a.node.avals.len() as u32 {
                 c.graph.inputs.push(a.node.avals[out as usize].clone());
-                c.leaves.push(Array { node: a.node.clone(), out });
+                c.leaves.push(Array::of(a.node.clone(), out));
             }
         }
     }
