@@ -1,14 +1,14 @@
 //! Lowering: from a graph to a plan.
 
 use crate::aval::Aval;
-use crate::backend::{Backend, Kernel, Spec, Value};
+use crate::backend::{Backend, Spec, Value};
 use crate::error::Result;
 use crate::graph::{Graph, GraphNode, Ref};
 use crate::layout::Layout;
 use crate::number::Number;
 use crate::op::{Op, Region, RegionNode, view};
 use crate::pass;
-use crate::plan::{Plan, Read, Source, Step, StepText, Then, View, Work};
+use crate::plan::{Constant, Plan, Read, Source, Step, StepText, Then, View, WHOLE, Work};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use smallvec::{SmallVec, smallvec};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &str) -> Result<Plan> {
     let graph = pass::run(graph)?;
     let n_inputs = graph.inputs.len();
-    let (places, views) = Places::new(&graph, &constants);
+    let mut places = Places::new(&graph, &constants);
     let end = graph.nodes.len();
     let is_step = |i: usize| places.nodes[i][0].base == Ref::Node(i as u32, 0);
     let mut last_use: HashMap<Ref, usize> = HashMap::new();
@@ -32,17 +32,13 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
     last_use.extend(graph.outputs.iter().map(|&r| (places.of(r).base, end)));
 
     let given = n_inputs - constants.len();
-    // Steps that are alike share a kernel: what a layer's steps need is there when the next layer comes.
-    let mut kernels: HashMap<Spelled, Arc<dyn Kernel>> = HashMap::new();
-    let mut kernel = |op: &Op, ins: &[Aval], outs: &[Aval]| -> Result<Arc<dyn Kernel>> {
-        match kernels.entry((op.clone(), ins.into(), outs.into())) {
-            Entry::Occupied(e) => Ok(e.get().clone()),
-            Entry::Vacant(e) => Ok(e.insert(backend.kernel(Spec { op, ins, outs })?).clone()),
-        }
-    };
+    // Steps that are alike share their work: what a layer's steps need is there when the next layer comes.
+    let mut numbers: HashMap<Spelled, u32> = HashMap::new();
+    let mut works = Vec::new();
     let mut slots = Slots { next: given as u32, ..Slots::default() };
     let mut at: Vec<SmallVec<[u32; 1]>> = Vec::with_capacity(end);
     let (mut steps, mut texts) = (Vec::with_capacity(end), Vec::with_capacity(end));
+    let (mut reads, mut read_cells, mut writes) = (Vec::new(), Vec::new(), Vec::new());
     let read = |at: &[SmallVec<[u32; 1]>], refs: &[Ref], k: usize, i: usize| {
         let &Place { base, view, .. } = places.of(refs[k]);
         let from = match base {
@@ -71,14 +67,13 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
         let op = as_region(&n.op, n, &graph);
         let ins: SmallVec<[Read; 3]> = (0..n.ins.len()).map(|k| read(&at, &n.ins, k, i)).collect();
         let in_avals: SmallVec<[_; 3]> = n.ins.iter().map(|&r| graph.aval(r).clone()).collect();
-        let work = if op.is_view() {
-            let copy = kernel(&Op::Contiguous, &in_avals[..1], &in_avals[..1])?;
-            let (dtype, out) = (in_avals[0].dtype, n.avals[0].clone());
-            Work::View(Box::new(View { op: op.clone(), dtype, out, copy }))
-        } else if let Op::Call(c) = &op {
-            Work::Call(c.0.clone())
-        } else {
-            Work::Kernel(kernel(&op, &in_avals, &n.avals)?)
+        let work = match numbers.entry((op.clone(), in_avals, n.avals.clone())) {
+            Entry::Occupied(e) => *e.get(),
+            Entry::Vacant(e) => {
+                let (op, ins, outs) = e.key();
+                works.push(work(op, ins, outs, backend)?);
+                *e.insert(works.len() as u32 - 1)
+            }
         };
         // Outputs get slots before the inputs' are given back: a step never writes a slot it reads.
         let outs: SmallVec<[u32; 1]> = n.avals.iter().map(|_| slots.take()).collect();
@@ -95,7 +90,15 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
             }
         }
         at.push(outs.clone());
-        steps.push(Step { work, ins, cells: n.cells.clone(), outs });
+        reads.extend(ins);
+        read_cells.extend(&n.cells);
+        writes.extend(outs);
+        steps.push(Step {
+            work,
+            reads: reads.len() as u32,
+            cells: read_cells.len() as u32,
+            writes: writes.len() as u32,
+        });
         texts.push(StepText { op, avals: n.avals.clone() });
     }
     let outputs = (0..graph.outputs.len())
@@ -103,16 +106,28 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
         .collect();
     let nbytes = graph.nbytes()
         + steps.len() * (size_of::<Step>() + size_of::<StepText>())
-        + views.len() * size_of::<Layout>()
+        + reads.len() * size_of::<Read>()
+        + (read_cells.len() + writes.len()) * size_of::<u32>()
+        + works.len() * size_of::<Work>()
+        + places.layouts.len() * size_of::<Layout>()
         + name.len();
+    let constants = constants.into_iter().map(|value| {
+        let layout = places.number(&value.layout);
+        Constant { buffer: value.buffer, layout }
+    });
+    let constants = constants.collect();
     let mut inputs = graph.inputs;
     inputs.truncate(given);
     Ok(Plan {
         name: name.into(),
         inputs,
         constants,
-        views,
+        layouts: places.layouts,
+        works,
         steps,
+        reads,
+        read_cells,
+        writes,
         texts,
         outputs,
         slots: slots.next,
@@ -121,8 +136,20 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
     })
 }
 
-/// What tells one kernel from another: the op, the avals that it reads, and those that it makes.
+/// What tells the work of one step from another's: the op, the avals that it reads, and those that it makes.
 type Spelled = (Op, SmallVec<[Aval; 3]>, SmallVec<[Aval; 1]>);
+
+fn work(op: &Op, ins: &[Aval], outs: &[Aval], backend: &dyn Backend) -> Result<Work> {
+    if op.is_view() {
+        let spec = Spec { op: &Op::Contiguous, ins: &ins[..1], outs: &ins[..1] };
+        let (dtype, out) = (ins[0].dtype, outs[0].clone());
+        return Ok(Work::View(Box::new(View { op: op.clone(), dtype, out, copy: backend.kernel(spec)? })));
+    }
+    Ok(match op {
+        Op::Call(c) => Work::Call(c.0.clone()),
+        _ => Work::Kernel(backend.kernel(Spec { op, ins, outs })?),
+    })
+}
 
 /// Where a value is read: from the slot that `base` fills, under a layout of its own when views that
 /// are the same in every run lead there.
@@ -130,28 +157,33 @@ struct Place {
     base: Ref,
     /// The layout, where it is known before the run.
     layout: Option<Layout>,
-    /// Its number among the plan's views.
-    view: Option<u32>,
+    /// Its number among the layouts, or [`WHOLE`] for the value's own.
+    view: u32,
 }
 
 /// Places of all values of a graph.
 struct Places {
     inputs: Vec<Place>,
     nodes: Vec<SmallVec<[Place; 1]>>,
+    layouts: Vec<Layout>,
+    numbers: HashMap<Layout, u32>,
 }
 
 impl Places {
-    /// Folds the views whose layout is known; their layouts come beside the places.
-    fn new(g: &Graph, constants: &[Value]) -> (Places, Vec<Layout>) {
+    /// Folds the views whose layout is known.
+    fn new(g: &Graph, constants: &[Value]) -> Places {
         let given = g.inputs.len() - constants.len();
         let inputs = (0..g.inputs.len()).map(|i| Place {
             base: Ref::Input(i as u32),
             layout: i.checked_sub(given).map(|c| constants[c].layout.clone()),
-            view: None,
+            view: WHOLE,
         });
-        let mut p = Places { inputs: inputs.collect(), nodes: Vec::with_capacity(g.nodes.len()) };
-        let mut views = Vec::new();
-        let mut numbers: HashMap<Layout, u32> = HashMap::new();
+        let mut p = Places {
+            inputs: inputs.collect(),
+            nodes: Vec::with_capacity(g.nodes.len()),
+            layouts: Vec::new(),
+            numbers: HashMap::new(),
+        };
         for (i, n) in g.nodes.iter().enumerate() {
             let outs = match p.folded(g, n) {
                 // It is what it is a view of: a valid length says nothing of where elements stand.
@@ -160,23 +192,28 @@ impl Places {
                     smallvec![Place { base, layout: Some(layout), view }]
                 }
                 Some(layout) => {
-                    let view = *numbers.entry(layout.clone()).or_insert_with(|| {
-                        views.push(layout.clone());
-                        views.len() as u32 - 1
-                    });
-                    smallvec![Place { base: p.of(n.ins[0]).base, layout: Some(layout), view: Some(view) }]
+                    let view = p.number(&layout);
+                    smallvec![Place { base: p.of(n.ins[0]).base, layout: Some(layout), view }]
                 }
                 None => (0..n.avals.len())
                     .map(|o| Place {
                         base: Ref::Node(i as u32, o as u32),
                         layout: n.op.is_compact().then(|| Layout::contiguous(n.avals[o].shape.clone())),
-                        view: None,
+                        view: WHOLE,
                     })
                     .collect(),
             };
             p.nodes.push(outs);
         }
-        (p, views)
+        p
+    }
+
+    /// The number of a layout among the plan's.
+    fn number(&mut self, layout: &Layout) -> u32 {
+        *self.numbers.entry_ref(layout).or_insert_with(|| {
+            self.layouts.push(layout.clone());
+            self.layouts.len() as u32 - 1
+        })
     }
 
     fn of(&self, r: Ref) -> &Place {

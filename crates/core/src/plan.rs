@@ -1,7 +1,7 @@
 //! Plans: flat lists of steps over numbered slots. The one way in which anything is computed.
 
 use crate::aval::Aval;
-use crate::backend::{Input, Kernel, Value};
+use crate::backend::{Buffer, Held, Input, Kernel, Value};
 use crate::error::{Error, Result};
 use crate::graph::OpText;
 use crate::layout::Layout;
@@ -24,10 +24,17 @@ pub struct Plan {
     /// Inputs that callers give; they take the first slots.
     pub(crate) inputs: Vec<Aval>,
     /// Arrays that the plan holds itself.
-    pub(crate) constants: Vec<Value>,
-    /// Layouts of views that are the same in every run; reads name them, and no step makes them.
-    pub(crate) views: Vec<Layout>,
+    pub(crate) constants: Vec<Constant>,
+    /// Layouts of constants, and of views that are the same in every run; reads name those, and no step
+    /// makes them.
+    pub(crate) layouts: Vec<Layout>,
+    /// How steps are carried out; steps that are alike share one.
+    pub(crate) works: Vec<Work>,
     pub(crate) steps: Vec<Step>,
+    /// What the steps read and write, one step after the other.
+    pub(crate) reads: Vec<Read>,
+    pub(crate) read_cells: Vec<u32>,
+    pub(crate) writes: Vec<u32>,
     /// What each step computes, for showing; running needs none of it.
     pub(crate) texts: Vec<StepText>,
     pub(crate) outputs: Vec<(Read, Aval)>,
@@ -36,14 +43,31 @@ pub struct Plan {
     pub(crate) nbytes: usize,
 }
 
-/// One step, as small as can be: a run finds none of it in the cache nearest to the core, because the
-/// kernel before has streamed its weights through.
+/// An array that a plan holds.
+#[derive(Debug)]
+pub(crate) struct Constant {
+    pub buffer: Arc<dyn Buffer>,
+    /// Its number among the plan's layouts.
+    pub layout: u32,
+}
+
+/// One step: its work, and where its parts of the plan's lists end; they begin where those of the step before
+/// end. A plan that streams more through the caches than they hold finds nothing of itself there in the next
+/// run, so what a run reads is small, and stands in the order in which it is read.
 #[derive(Debug)]
 pub(crate) struct Step {
-    pub work: Work,
-    pub ins: SmallVec<[Read; 3]>,
-    pub cells: SmallVec<[u32; 2]>,
-    pub outs: SmallVec<[u32; 1]>,
+    pub work: u32,
+    pub reads: u32,
+    pub cells: u32,
+    pub writes: u32,
+}
+
+/// What a [`Step`] stands for.
+struct Parts<'a> {
+    work: &'a Work,
+    reads: &'a [Read],
+    cells: &'a [u32],
+    writes: &'a [u32],
 }
 
 /// A step's op and the avals of its results.
@@ -58,9 +82,12 @@ pub(crate) struct StepText {
 pub(crate) struct Read {
     pub from: Source,
     pub then: Then,
-    /// The view of the value that is read, if not all of it.
-    pub view: Option<u32>,
+    /// The number of the view's layout, or [`WHOLE`].
+    pub view: u32,
 }
+
+/// All of a value is read, under its own layout.
+pub(crate) const WHOLE: u32 = u32::MAX;
 
 /// What becomes of the value that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,15 +164,16 @@ impl Plan {
         }
         slots.resize_with(self.slots as usize, || None);
         let mut made = Vec::new();
-        for (i, step) in self.steps.iter().enumerate() {
-            let cells = step.cells(cells);
-            let ran = match &step.work {
-                Work::Call(callee) => self.call(&**callee, step, &mut slots, &cells),
+        for i in 0..self.steps.len() {
+            let step = self.parts(i);
+            let cells: SmallVec<[Number; 4]> = step.cells.iter().map(|&c| cells[c as usize]).collect();
+            let ran = match step.work {
+                Work::Call(callee) => self.call(&**callee, &step, &mut slots, &cells),
                 Work::View(view) => {
-                    self.bind(step, &mut slots).and_then(|ins| view.run(ins, &cells, &mut made))
+                    self.bind(step.reads, &mut slots).and_then(|ins| view.run(ins, &cells, &mut made))
                 }
                 Work::Kernel(k) => self
-                    .bind(step, &mut slots)
+                    .bind(step.reads, &mut slots)
                     .and_then(|mut ins| runtime::timed(|| k.run(&mut ins, &cells, &mut made))),
             };
             if cfg!(debug_assertions) && ran.is_ok() {
@@ -153,18 +181,32 @@ impl Plan {
             }
             if let Err(e) = ran {
                 made.clear();
-                step.outs.iter().for_each(|&slot| slots[slot as usize] = Some(Err(e.clone())));
+                step.writes.iter().for_each(|&slot| slots[slot as usize] = Some(Err(e.clone())));
             }
-            for (&slot, value) in step.outs.iter().zip(made.drain(..)) {
+            for (&slot, value) in step.writes.iter().zip(made.drain(..)) {
                 slots[slot as usize] = Some(Ok(value));
             }
-            for read in step.ins.iter().filter(|read| read.then == Then::Drop) {
+            for read in step.reads.iter().filter(|read| read.then == Then::Drop) {
                 if let Source::Slot(s) = read.from {
                     slots[s as usize] = None;
                 }
             }
         }
         self.outputs.iter().map(|(read, _)| self.take(&mut slots, *read)).collect()
+    }
+
+    fn parts(&self, i: usize) -> Parts<'_> {
+        let Step { work, reads, cells, writes } = self.steps[i];
+        let (r, c, w) = match i.checked_sub(1).map(|before| &self.steps[before]) {
+            Some(before) => (before.reads, before.cells, before.writes),
+            None => (0, 0, 0),
+        };
+        Parts {
+            work: &self.works[work as usize],
+            reads: &self.reads[r as usize..reads as usize],
+            cells: &self.read_cells[c as usize..cells as usize],
+            writes: &self.writes[w as usize..writes as usize],
+        }
     }
 
     /// Number of steps, those of called plans not counted.
@@ -187,13 +229,17 @@ impl Plan {
     /// What a read is of, to keep.
     fn take(&self, slots: &mut [Option<Outcome>], read: Read) -> Result<Outcome> {
         let value = match read.from {
-            Source::Constant(c) => Some(Ok(self.constants[c as usize].clone())),
+            Source::Constant(c) => {
+                let Constant { buffer, layout } = &self.constants[c as usize];
+                let layout = self.layouts[*layout as usize].clone();
+                Some(Ok(Value { buffer: buffer.clone(), layout }))
+            }
             Source::Slot(s) if read.then == Then::Give => slots[s as usize].take(),
             Source::Slot(s) => slots[s as usize].clone(),
         };
         let value = value.ok_or_else(|| self.too_early(read))?;
-        Ok(match read.view {
-            Some(v) => value.map(|value| Value { layout: self.views[v as usize].clone(), ..value }),
+        Ok(match self.layouts.get(read.view as usize) {
+            Some(view) => value.map(|value| Value { layout: view.clone(), ..value }),
             None => value,
         })
     }
@@ -203,37 +249,45 @@ impl Plan {
     }
 
     /// What a step reads: lent where it stays, given where this is the end of it.
-    fn bind<'a>(&'a self, step: &Step, slots: &'a mut [Option<Outcome>]) -> Result<SmallVec<[Input<'a>; 4]>> {
+    fn bind<'a>(
+        &'a self,
+        reads: &[Read],
+        slots: &'a mut [Option<Outcome>],
+    ) -> Result<SmallVec<[Input<'a>; 4]>> {
         // Those that move come first: the others borrow the slots.
         let mut given: SmallVec<[Outcome; 3]> = SmallVec::new();
-        for read in step.ins.iter().filter(|read| read.then == Then::Give) {
-            given.push(self.take(slots, Read { view: None, ..*read })?);
+        for read in reads.iter().filter(|read| read.then == Then::Give) {
+            given.push(self.take(slots, Read { view: WHOLE, ..*read })?);
         }
         let slots: &'a [Option<Outcome>] = slots;
         let mut given = given.into_iter();
         let bind = |read: &Read| {
             let mut input = match (read.then, read.from) {
                 (Then::Give, _) => given.next().ok_or_else(|| self.too_early(*read))??.into(),
-                (_, Source::Constant(c)) => self.constants[c as usize].lent(),
+                (_, Source::Constant(c)) => {
+                    let Constant { buffer, layout } = &self.constants[c as usize];
+                    let layout = Cow::Borrowed(&self.layouts[*layout as usize]);
+                    Input { buffer: Held::Lent(buffer), layout }
+                }
                 (_, Source::Slot(s)) => match &slots[s as usize] {
                     Some(Ok(value)) => value.lent(),
                     Some(Err(e)) => return Err(e.clone()),
                     None => return Err(self.too_early(*read)),
                 },
             };
-            if let Some(v) = read.view {
-                input.layout = Cow::Borrowed(&self.views[v as usize]);
+            if let Some(view) = self.layouts.get(read.view as usize) {
+                input.layout = Cow::Borrowed(view);
             }
             Ok(input)
         };
-        step.ins.iter().map(bind).collect()
+        reads.iter().map(bind).collect()
     }
 
     /// Runs a called plan. Its values move from slots to slots, however many there are.
     fn call(
         &self,
         callee: &dyn Callee,
-        step: &Step,
+        step: &Parts<'_>,
         slots: &mut [Option<Outcome>],
         cells: &[Number],
     ) -> Result<()> {
@@ -241,17 +295,11 @@ impl Plan {
             .as_any()
             .downcast_ref::<Plan>()
             .ok_or_else(|| err!(Internal, "[call] {} is not a plan", callee.name()))?;
-        let made = plan.start(step.ins.iter().map(|&read| self.take(slots, read)), cells)?;
-        for (&slot, outcome) in step.outs.iter().zip(made) {
+        let made = plan.start(step.reads.iter().map(|&read| self.take(slots, read)), cells)?;
+        for (&slot, outcome) in step.writes.iter().zip(made) {
             slots[slot as usize] = Some(outcome);
         }
         Ok(())
-    }
-}
-
-impl Step {
-    fn cells(&self, all: &[Number]) -> SmallVec<[Number; 4]> {
-        self.cells.iter().map(|&c| all[c as usize]).collect()
     }
 }
 
@@ -307,19 +355,20 @@ impl fmt::Display for Plan {
         let args: Vec<_> = self.inputs.iter().enumerate().map(|(i, a)| format!("%{i}: {a:?}")).collect();
         writeln!(f, "plan {}({})", if self.name.is_empty() { "eval" } else { &self.name }, args.join(", "))?;
         for (i, c) in self.constants.iter().enumerate() {
-            writeln!(f, "  c{i} = constant {:?}", c.layout.shape)?;
+            writeln!(f, "  c{i} = constant {:?}", self.layouts[c.layout as usize].shape)?;
         }
-        let read = |r: &Read| match r.view {
+        let read = |r: &Read| match self.layouts.get(r.view as usize) {
             None => r.to_string(),
-            Some(v) => {
-                let Layout { shape, strides, offset } = &self.views[v as usize];
+            Some(Layout { shape, strides, offset }) => {
                 format!("{r} as {shape:?} by {strides:?} from {offset}")
             }
         };
-        for (s, text) in self.steps.iter().zip(&self.texts) {
-            let outs: Vec<_> = s.outs.iter().zip(&text.avals).map(|(o, a)| format!("%{o}: {a:?}")).collect();
+        for (i, text) in self.texts.iter().enumerate() {
+            let s = self.parts(i);
+            let outs: Vec<_> =
+                s.writes.iter().zip(&text.avals).map(|(o, a)| format!("%{o}: {a:?}")).collect();
             let args: Vec<_> =
-                s.ins.iter().map(read).chain(s.cells.iter().map(|c| format!("s{c}"))).collect();
+                s.reads.iter().map(read).chain(s.cells.iter().map(|c| format!("s{c}"))).collect();
             writeln!(f, "  {} = {}({})", outs.join(", "), OpText(&text.op), args.join(", "))?;
         }
         let outs: Vec<_> = self.outputs.iter().map(|(r, _)| read(r)).collect();

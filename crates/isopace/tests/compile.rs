@@ -680,6 +680,7 @@ fn a_tree_of_the_users_own() -> Result<()> {
 /// written in place by the next step.
 #[test]
 fn kept_logits_do_not_keep_the_cache() -> Result<()> {
+    isopace::init();
     let address = |a: &Array| a.value().map(|v| Arc::as_ptr(&v.buffer).cast::<()>() as usize);
     let step = compile(|(cache, x, at): (Array, Array, Scalar)| {
         let zero = Scalar::from(0);
