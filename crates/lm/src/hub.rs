@@ -249,7 +249,7 @@ impl Folder {
     pub fn tokenizer(&self) -> Result<Tokenizer> {
         let (config, generation) = (read_json(&self.config)?, Folder::optional(&self.generation_config)?);
         let tokenizer = Folder::optional(&self.tokenizer_config)?;
-        let settings = JsonSettings::from_configs(tokenizer.as_ref(), &[generation.as_ref(), Some(&config)]);
+        let settings = JsonSettings::from_configs(tokenizer.as_ref(), &[generation.as_ref(), Some(&config)])?;
         Tokenizer::from_json(&read(&self.tokenizer)?, &self.tokenizer.display().to_string(), &settings)
     }
 
