@@ -8,7 +8,10 @@ name=SmolLM2-135M-Instruct.Q4_1.gguf
 size=98362432
 sum=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 
-cache=${ISOPACE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/isopace}
+# Where the command looks for it, too.
+cache=${ISOPACE_CACHE:-${XDG_CACHE_HOME:+$XDG_CACHE_HOME/isopace}}
+cache=${cache:-${HOME:+$HOME/.cache/isopace}}
+cache=${cache:-.isopace}
 models=$cache/models
 file=$models/$name
 # Holds the size and time of the file whose sum was right, so that the sum is computed once.

@@ -18,6 +18,7 @@ MODULES = ["", "random", "linalg", "fast", "fft", "metal", "cuda", "distributed"
 TYPES = {
     "stream": "StreamOrDevice", "dtype": "Dtype | None", "axis": "int | Sequence[int] | None",
     "keepdims": "bool", "shape": "int | Sequence[int]", "axes": "int | Sequence[int] | None", "k": "int", "n": "int",
+    "s": "Sequence[int] | None", "norm": "str",
     "m": "int | None", "ddof": "int", "correction": "int | None", "offset": "int", "axis1": "int", "axis2": "int",
     "start_axis": "int", "end_axis": "int", "source": "int", "destination": "int", "decimals": "int",
     "reverse": "bool", "inclusive": "bool", "precise": "bool", "mode": "str", "group_size": "int | None",
@@ -38,7 +39,7 @@ TYPES = {
     "return_inverse": "bool", "return_counts": "bool", "ord": "int | float | str | None", "device": "Device | DeviceType",
     "block_size": "int", "force_fused": "bool", "allow_col_major": "bool", "flip": "bool", "copy": "bool | None",
 }
-SCALAR = set("a b x y condition a_min a_max vals low high loc p lower upper value val constant_values "
+SCALAR = set("a b d x y condition a_min a_max vals low high loc p lower upper value val constant_values "
              "fill_value start stop step alpha beta".split())
 RETURNS = {
     "split": "list[array]", "meshgrid": "tuple[array, ...]", "unstack": "tuple[array, ...]", "divmod": "list[array]",

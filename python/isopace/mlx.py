@@ -52,13 +52,14 @@ def main():
     if not args or args[0] in ("-h", "--help"):
         print(__doc__)
         return 0 if args else 2
+    wrong = _refusal(args)
+    if wrong:
+        print(f"isopace.mlx: {wrong}", file=sys.stderr)
+        return 2
     install()
     import runpy
 
     if args[0] == "-m":
-        if len(args) < 2:
-            print("isopace.mlx: -m needs a module", file=sys.stderr)
-            return 2
         sys.argv = args[1:]
         sys.path[0] = os.getcwd()
         runpy.run_module(args[1], run_name="__main__", alter_sys=True)
@@ -70,6 +71,21 @@ def main():
         sys.path[0] = os.path.dirname(os.path.abspath(args[0]))
         runpy.run_path(args[0], run_name="__main__")
     return 0
+
+
+def _refusal(args):
+    """Why the command line names nothing that could run, or None."""
+    what = {"-m": "a module", "-c": "a program"}.get(args[0])
+    if what and len(args) < 2:
+        return f"{args[0]} needs {what}"
+    if args[0] == "-m":
+        # Finding a module inside a package would run the package, so the package alone is looked for.
+        return None if importlib.util.find_spec(args[1].partition(".")[0]) else f"there is no module {args[1]}"
+    if args[0] == "-c":
+        return None
+    if args[0].startswith("-"):
+        return f"{args[0]} is not known; accepted: a script, -m MODULE, -c PROGRAM"
+    return None if os.path.exists(args[0]) else f"{args[0]}: there is no such file"
 
 
 if __name__ == "__main__":

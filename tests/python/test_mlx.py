@@ -51,6 +51,18 @@ def test_command_line(tmp_path):
         assert r.stdout.strip() == "3 ['a']", r.stderr
 
 
+def test_command_line_that_is_wrong():
+    for args, part in (
+        (["nope.py"], "nope.py: there is no such file"),
+        (["-m", "nope.nope"], "no module nope.nope"),
+        (["-m"], "-m needs a module"),
+        (["-c"], "-c needs a program"),
+        (["-x"], "-x is not known"),
+    ):
+        r = subprocess.run([sys.executable, "-m", "isopace.mlx", *args], capture_output=True, text=True)
+        assert r.returncode == 2 and r.stderr.count("\n") == 1 and part in r.stderr, r.stderr
+
+
 MODELS = ["qwen3_moe", "gemma3_text", "mamba", "deepseek_v2", "nemotron_h"]
 
 

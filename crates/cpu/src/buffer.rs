@@ -419,9 +419,12 @@ impl MappedFile {
     /// Maps a whole file.
     ///
     /// # Errors
-    /// `Io` naming the file.
+    /// `Io` naming the file; one that is no regular file too, since opening a pipe waits for its writer.
     pub fn open(path: &Path) -> Result<MappedFile> {
         let name = path.display().to_string();
+        if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
+            bail!(Io, "[map] {name}: is no regular file");
+        }
         let file = std::fs::File::open(path).map_err(|e| err!(Io, "[map] {name}: {e}"))?;
         // SAFETY: the map is read-only and private to readers of `&[u8]`. That nobody truncates or
         // rewrites the file meanwhile is the user's to uphold, as the docs of `CpuBuffer::map` say.

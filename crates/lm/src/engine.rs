@@ -1,7 +1,7 @@
 //! The engine: a loaded model with its compiled step, and generation on top of it.
 
 use crate::chat::{ChatTemplate, Message};
-use crate::hub::{Folder, ModelFiles, locate, read_json};
+use crate::hub::{ModelFiles, locate, read_json};
 use crate::kv::{KvCache, LayerCaches};
 use crate::models::{self, Model};
 use crate::sample::{SampleOptions, Sampler};
@@ -10,7 +10,6 @@ use crate::weights::{Activations, Weights};
 use isopace::compile::{Compiled, Options, ScalarMode, Stats, compile_with};
 use isopace::{Array, Dtype, Error, Result, Scalar, bail, err, runtime};
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -112,11 +111,9 @@ impl Engine {
     pub fn load(model: &str, options: LoadOptions) -> Result<Engine> {
         let start = Instant::now();
         let files = locate(model)?;
-        let (model, tokenizer, template, weights) = match &files {
-            ModelFiles::Gguf(path) => load_gguf(path, options),
-            ModelFiles::Folder(folder) => load_folder(folder, options),
-        }
-        .map_err(|e| named(e, model))?;
+        let (model, mut tokenizer, template, weights) =
+            read(&files, options, false).map_err(|e| named(e, model))?;
+        tokenizer.set_context(model.kv_shape().max);
         weights.release_pages();
         let model: Arc<dyn Model> = model.into();
         let traced = model.clone();
@@ -152,15 +149,22 @@ impl Engine {
         self.step.explain().to_string()
     }
 
+    /// The model's chat template.
+    ///
+    /// # Errors
+    /// `Argument` when it has none.
+    pub fn template(&self) -> Result<&ChatTemplate> {
+        self.template.as_ref().ok_or_else(|| {
+            err!(Argument, "[chat] the model has no chat template; give the prompt as it is with --raw")
+        })
+    }
+
     /// Token ids of a conversation, up to where the answer begins.
     ///
     /// # Errors
     /// `Argument` when the model has no chat template, or the template refuses.
     pub fn encode_chat(&self, messages: &[Message]) -> Result<Vec<u32>> {
-        let template = self.template.as_ref().ok_or_else(|| {
-            err!(Argument, "[chat] the model has no chat template; give the prompt as it is with --raw")
-        })?;
-        template.encode(&self.tokenizer, messages, true)
+        self.template()?.encode(&self.tokenizer, messages, true)
     }
 
     /// A session with an empty cache.
@@ -179,7 +183,7 @@ impl Engine {
 }
 
 /// An error about what a model's files say, with the model's name unless it has it.
-fn named(e: Error, model: &str) -> Error {
+pub(crate) fn named(e: Error, model: &str) -> Error {
     match &e {
         Error::Shape(text)
         | Error::Dtype(text)
@@ -190,28 +194,43 @@ fn named(e: Error, model: &str) -> Error {
         {
             Error::Format(format!("{model}: {text}"))
         }
+        Error::Unsupported(text) if !text.contains(model) => Error::Unsupported(format!("{model}: {text}")),
         _ => e,
     }
 }
 
 type Loaded = (Box<dyn Model>, Tokenizer, Option<ChatTemplate>, Weights);
 
-fn load_gguf(path: &Path, options: LoadOptions) -> Result<Loaded> {
-    let (mut weights, gguf) = Weights::gguf(path)?;
-    weights.activations = options.activations;
-    let tokenizer = Tokenizer::from_gguf(&gguf.metadata)?;
-    let template = ChatTemplate::from_gguf(&gguf.metadata, &tokenizer)?;
-    let model = models::from_gguf(&gguf.metadata, &weights)?;
-    Ok((model, tokenizer, template, weights))
+/// Checks what a model's files say, without reading its matrices.
+///
+/// # Errors
+/// As [`Engine::load`].
+pub fn check(files: &ModelFiles) -> Result<()> {
+    read(files, LoadOptions::default(), true).map(drop)
 }
 
-fn load_folder(folder: &Folder, options: LoadOptions) -> Result<Loaded> {
-    let tokenizer = folder.tokenizer()?;
-    let template = folder.chat_template(&tokenizer)?;
-    let mut weights = Weights::safetensors(&folder.weights)?;
-    weights.activations = options.activations;
-    let model = models::from_config(&read_json(&folder.config)?, &weights)?;
-    Ok((model, tokenizer, template, weights))
+fn read(files: &ModelFiles, options: LoadOptions, check_only: bool) -> Result<Loaded> {
+    let set = |mut weights: Weights| {
+        (weights.activations, weights.check_only) = (options.activations, check_only);
+        weights
+    };
+    match files {
+        ModelFiles::Gguf(path) => {
+            let (weights, gguf) = Weights::gguf(path)?;
+            let weights = set(weights);
+            let tokenizer = Tokenizer::from_gguf(&gguf.metadata)?;
+            let template = ChatTemplate::from_gguf(&gguf.metadata, &tokenizer)?;
+            let model = models::from_gguf(&gguf.metadata, &weights)?;
+            Ok((model, tokenizer, template, weights))
+        }
+        ModelFiles::Folder(folder) => {
+            let tokenizer = folder.tokenizer()?;
+            let template = folder.chat_template(&tokenizer)?;
+            let weights = set(Weights::safetensors(&folder.weights)?);
+            let model = models::from_config(&read_json(&folder.config)?, &weights)?;
+            Ok((model, tokenizer, template, weights))
+        }
+    }
 }
 
 /// A running conversation: a cache and the tokens in it.

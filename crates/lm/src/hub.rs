@@ -42,6 +42,9 @@ pub struct Folder {
 /// How far a download is: the file, the bytes that are there, and the bytes it has.
 pub type Progress<'a> = &'a mut dyn FnMut(&str, u64, u64);
 
+/// What some editors put before a text.
+pub const BYTE_ORDER_MARK: &str = "\u{feff}";
+
 const INDEX: &str = "model.safetensors.index.json";
 /// The largest JSON file that is read: tokenizers of a million tokens stay well below.
 const MAX_JSON_BYTES: u64 = 512 << 20;
@@ -74,6 +77,9 @@ pub fn locate_with(model: &str, progress: Progress<'_>) -> Result<ModelFiles> {
     if path.is_file() {
         return Ok(ModelFiles::Gguf(path.to_path_buf()));
     }
+    if path.exists() {
+        bail!(Argument, "[model] {}: is no regular file; {ACCEPTED}", model.escape_debug());
+    }
     let Some(name) = HubName::parse(model) else {
         bail!(Argument, "[model] {}: there is no such file or folder; {ACCEPTED}", model.escape_debug());
     };
@@ -89,7 +95,8 @@ pub fn locate_with(model: &str, progress: Progress<'_>) -> Result<ModelFiles> {
     }
 }
 
-const ACCEPTED: &str =
+/// What a model's name may be.
+pub(crate) const ACCEPTED: &str =
     "give a .gguf file, a folder with config.json and *.safetensors, or a Hub name such as owner/name";
 
 /// A Hub name taken apart.
@@ -217,7 +224,7 @@ fn shard_names(index: &Path) -> Result<BTreeSet<String>> {
     Ok(out)
 }
 
-/// Reads a JSON file.
+/// Reads a JSON file, in which a byte order mark may stand first.
 ///
 /// # Errors
 /// `Io` when it cannot be read, `Format` when it is not JSON.
@@ -228,13 +235,19 @@ pub fn read_json(path: &Path) -> Result<serde_json::Value> {
 
 fn read(path: &Path) -> Result<Vec<u8>> {
     let shown = path.display();
-    let bytes = std::fs::metadata(path).map(|m| m.len());
-    if let Ok(n) = bytes
-        && n > MAX_JSON_BYTES
-    {
-        bail!(Format, "[model] {shown}: {n} bytes is too large for a JSON file");
+    let unreadable = |e| err!(Io, "[model] {shown}: cannot be read: {e}");
+    let meta = std::fs::metadata(path).map_err(unreadable)?;
+    if !meta.is_file() {
+        bail!(Format, "[model] {shown}: is no regular file");
     }
-    std::fs::read(path).map_err(|e| err!(Io, "[model] {shown}: cannot be read: {e}"))
+    if meta.len() > MAX_JSON_BYTES {
+        bail!(Format, "[model] {shown}: {} bytes is too large for a JSON file", meta.len());
+    }
+    let mut bytes = std::fs::read(path).map_err(unreadable)?;
+    if bytes.starts_with(BYTE_ORDER_MARK.as_bytes()) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(bytes)
 }
 
 impl Folder {
@@ -249,7 +262,7 @@ impl Folder {
     pub fn tokenizer(&self) -> Result<Tokenizer> {
         let (config, generation) = (read_json(&self.config)?, Folder::optional(&self.generation_config)?);
         let tokenizer = Folder::optional(&self.tokenizer_config)?;
-        let settings = JsonSettings::from_configs(tokenizer.as_ref(), &[generation.as_ref(), Some(&config)]);
+        let settings = JsonSettings::from_configs(tokenizer.as_ref(), &[generation.as_ref(), Some(&config)])?;
         Tokenizer::from_json(&read(&self.tokenizer)?, &self.tokenizer.display().to_string(), &settings)
     }
 

@@ -37,6 +37,8 @@ pub struct Tokenizer {
     eos: Option<u32>,
     add_bos: bool,
     stop_ids: Vec<u32>,
+    /// The context that texts must fit into.
+    context: Option<usize>,
 }
 
 /// Control tokens that end a turn in one family of models or another. A file may declare only one
@@ -90,7 +92,8 @@ impl Tokenizer {
         let add_bos = metadata.opt_bool("tokenizer.ggml.add_bos_token")?.unwrap_or(add_bos);
         let specials = Specials::new(&vocab)?;
         let stop_ids = stop_ids(&vocab, eos.into_iter().chain(others.into_iter().flatten()));
-        Ok(Tokenizer { vocab, specials, method, bos, eos, add_bos: add_bos && bos.is_some(), stop_ids })
+        let add_bos = add_bos && bos.is_some();
+        Ok(Tokenizer { vocab, specials, method, bos, eos, add_bos, stop_ids, context: None })
     }
 
     /// Builds a tokenizer from the bytes of a `tokenizer.json`; `name` stands in errors.
@@ -104,19 +107,52 @@ impl Tokenizer {
         let (mut bos, eos) = (id(&settings.bos_token), id(&settings.eos_token));
         bos = bos.or(adds_bos);
         let specials = Specials::new(&vocab)?;
-        let declared = settings.eos_token_ids.iter().copied().filter(|id| (*id as usize) < vocab.len());
-        let stop_ids = stop_ids(&vocab, eos.into_iter().chain(declared));
+        if let Some(id) = settings.eos_token_ids.iter().find(|id| **id as usize >= vocab.len()) {
+            bail!(
+                Format,
+                "[tokenizer] {}: eos_token_id is {id}, but the vocabulary has {} tokens",
+                name.escape_debug(),
+                vocab.len()
+            );
+        }
+        let stop_ids = stop_ids(&vocab, eos.into_iter().chain(settings.eos_token_ids.iter().copied()));
         let eos = eos.or(stop_ids.first().copied());
-        let add_bos = adds_bos.is_some();
-        Ok(Tokenizer { vocab, specials, method: Method::Json(Box::new(json)), bos, eos, add_bos, stop_ids })
+        let (method, add_bos) = (Method::Json(Box::new(json)), adds_bos.is_some());
+        Ok(Tokenizer { vocab, specials, method, bos, eos, add_bos, stop_ids, context: None })
+    }
+
+    /// Has texts refused, before any work is done on them, that cannot be spelled in so many tokens.
+    pub fn set_context(&mut self, tokens: usize) {
+        self.context = Some(tokens);
+    }
+
+    fn check_length(&self, text: &str) -> Result<()> {
+        let Some(context) = self.context else { return Ok(()) };
+        let bytes = match &self.method {
+            // A character that has no token is one unknown token, of at most four bytes.
+            Method::Spm(_) => text.len(),
+            Method::Bpe(_) => self.vocab.spelled(text),
+            Method::Json(json) if json.keeps_bytes() => self.vocab.spelled(text),
+            Method::Json(_) => return Ok(()),
+        };
+        let needed = bytes / self.vocab.longest().max(4);
+        if needed > context {
+            bail!(
+                Argument,
+                "[context] {} bytes of text are at least {needed} tokens, more than the model's context of {context}",
+                text.len()
+            );
+        }
+        Ok(())
     }
 
     /// Encodes text. With `parse_special`, text such as `<|im_end|>` that names a control token
     /// becomes that token; without, it is ordinary text.
     ///
     /// # Errors
-    /// `Format` when the vocabulary has no token for a part of the text.
+    /// `Format` when the vocabulary has no token for a part of the text; `Argument` as [`Tokenizer::set_context`] says.
     pub fn encode(&self, text: &str, parse_special: bool) -> Result<Vec<u32>> {
+        self.check_length(text)?;
         let mut out = Vec::new();
         if let (Method::Json(json), true) = (&self.method, parse_special) {
             json.encode(text, true, &mut out)?;
@@ -138,6 +174,7 @@ impl Tokenizer {
     /// Encodes a rendered chat: special tokens are parsed, except where `mark` stands inside their
     /// text; the mark itself is dropped.
     pub(crate) fn encode_marked(&self, text: &str, mark: char) -> Result<Vec<u32>> {
+        self.check_length(text)?;
         let mut out = Vec::new();
         self.encode_parts(text, true, Some(mark), &mut out)?;
         Ok(self.with_bos(out))
@@ -192,7 +229,10 @@ impl Tokenizer {
             return Ok(());
         }
         match &self.method {
-            Method::Bpe(bpe) => bpe.encode(text, &self.vocab, out),
+            Method::Bpe(bpe) => {
+                bpe.encode(text, out);
+                Ok(())
+            }
             Method::Spm(spm) => spm.encode(text, &self.vocab, out),
             Method::Json(json) => json.encode(text, false, out),
         }
@@ -269,6 +309,9 @@ fn stop_ids(vocab: &Vocab, declared: impl Iterator<Item = u32>) -> Vec<u32> {
     }
     out
 }
+
+#[cfg(test)]
+pub(crate) use vocab::char_of as byte_char;
 
 #[cfg(test)]
 mod tests;

@@ -3,10 +3,11 @@
 use isopace::io::MappedFile;
 use isopace::io::gguf::{Gguf, TensorType};
 use isopace::io::safetensors::Safetensors;
-use isopace::{Array, BlockWeight, Dtype, Result, Shape, bail, err};
+use isopace::{Array, BlockWeight, Dtype, Result, Shape, bail, err, zeros};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The tensors of a model, by name.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct Weights {
     tensors: HashMap<String, Tensor>,
     /// How matrices are multiplied.
     pub activations: Activations,
+    /// Matrices are checked and not read: a model made of them can only be looked at.
+    pub check_only: bool,
 }
 
 /// How activations meet quantized weights.
@@ -27,15 +30,27 @@ pub enum Activations {
     I8,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Tensor {
     file: usize,
     shape: Vec<usize>,
     kind: TensorType,
     range: Range<usize>,
+    /// Whether the model asked for it.
+    used: AtomicBool,
+}
+
+impl Tensor {
+    fn new(file: usize, shape: Vec<usize>, kind: TensorType, range: Range<usize>) -> Tensor {
+        Tensor { file, shape, kind, range, used: AtomicBool::new(false) }
+    }
 }
 
 impl Weights {
+    fn new(files: Vec<MappedFile>, tensors: HashMap<String, Tensor>) -> Weights {
+        Weights { files, tensors, activations: Activations::default(), check_only: false }
+    }
+
     /// The tensors of a GGUF file, with its metadata.
     ///
     /// # Errors
@@ -46,12 +61,9 @@ impl Weights {
         let tensors = gguf
             .tensors
             .iter()
-            .map(|t| {
-                let t2 = Tensor { file: 0, shape: t.shape.clone(), kind: t.ty, range: t.range.clone() };
-                (t.name.clone(), t2)
-            })
+            .map(|t| (t.name.clone(), Tensor::new(0, t.shape.clone(), t.ty, t.range.clone())))
             .collect();
-        Ok((Weights { files: vec![file], tensors, activations: Activations::default() }, gguf))
+        Ok((Weights::new(vec![file], tensors), gguf))
     }
 
     /// The tensors of safetensors files.
@@ -59,8 +71,7 @@ impl Weights {
     /// # Errors
     /// `Io` or `Format` naming the file; `Dtype` for an element type that no weight has.
     pub fn safetensors(paths: &[impl AsRef<Path>]) -> Result<Weights> {
-        let mut w =
-            Weights { files: Vec::new(), tensors: HashMap::new(), activations: Activations::default() };
+        let mut w = Weights::new(Vec::new(), HashMap::new());
         for path in paths {
             let file = MappedFile::open(path.as_ref())?;
             let st = Safetensors::parse(file.bytes(), &path.as_ref().display().to_string())?;
@@ -72,8 +83,7 @@ impl Weights {
                     // Anything else is no float weight; it is an error only when asked for.
                     _ => TensorType::I8,
                 };
-                let t2 = Tensor { file: w.files.len(), shape: t.shape, kind, range: t.range };
-                w.tensors.insert(t.name, t2);
+                w.tensors.insert(t.name, Tensor::new(w.files.len(), t.shape, kind, t.range));
             }
             w.files.push(file);
         }
@@ -100,7 +110,28 @@ impl Weights {
                 Shape::from(shape)
             );
         }
+        t.used.store(true, Ordering::Relaxed);
         Ok(t)
+    }
+
+    /// Checks that the model asked for every tensor, but for those that `spare` says it can do without.
+    ///
+    /// # Errors
+    /// `Format` naming the first few others: what they are for is missing in the model.
+    pub fn check_all_used(&self, spare: impl Fn(&str) -> bool) -> Result<()> {
+        let left = self.tensors.iter().filter(|(name, t)| !t.used.load(Ordering::Relaxed) && !spare(name));
+        let mut left: Vec<&str> = left.map(|(name, _)| name.as_str()).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        left.sort_unstable();
+        let n = left.len();
+        left.truncate(3);
+        bail!(
+            Format,
+            "[model] {n} tensors are not of this model, or its sizes too small: {}",
+            left.join(", ")
+        )
     }
 
     fn bytes(&self, t: &Tensor) -> &[u8] {
@@ -147,6 +178,9 @@ impl Weights {
                 let row_bytes = format.row_bytes(cols).ok_or_else(|| {
                     err!(Format, "[model] {}: {cols} columns are not whole {format} blocks", parts[0].0)
                 })?;
+                if self.check_only {
+                    return zeros([rows, cols], Dtype::F32).map(Matrix::Dense);
+                }
                 let bytes = match &found[..] {
                     [one] => self.mapped(one, [rows, row_bytes], Dtype::U8)?,
                     many => {
@@ -165,6 +199,9 @@ impl Weights {
                 let dtype = dtype.ok_or_else(|| {
                     err!(Format, "[model] {} is {kind}; accepted: floats and blocks", parts[0].0)
                 })?;
+                if self.check_only {
+                    return zeros([rows, cols], dtype).map(Matrix::Dense);
+                }
                 let data = match &found[..] {
                     [one] => self.mapped(one, [rows, cols], dtype)?,
                     many => {

@@ -14,7 +14,17 @@ use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyString, 
 
 /// Too large for any integer that arrays hold.
 pub(crate) fn too_large(obj: &Bound<'_, PyAny>) -> PyErr {
-    PyOverflowError::new_err(format!("[scalar] {obj} does not fit in 64 bits; accepted: -2**63 to 2**63 - 1"))
+    PyOverflowError::new_err(format!("[scalar] {}; accepted: -2**63 to 2**63 - 1", too_long(obj)))
+}
+
+/// What is wrong with an int of more than 64 bits, its digits only where they are few.
+pub(crate) fn too_long(obj: &Bound<'_, PyAny>) -> String {
+    let bits = obj.call_method0("bit_length").and_then(|n| n.extract::<u64>()).unwrap_or(0);
+    if bits > 128 {
+        format!("an int of {bits} bits does not fit in 64")
+    } else {
+        format!("{obj} does not fit in 64 bits")
+    }
 }
 
 /// The scalar that a Python number or stand-in is, or `None` for anything else.

@@ -1,13 +1,14 @@
 //! `x[...]`, `x[...] = v` and `x.at[...]`: Python's index objects as the core's.
 
 use crate::array::PyArray;
-use crate::convert::{self, Opd, too_large};
+use crate::convert::{self, Opd, too_long};
 use crate::errors::{OrRaise, type_error, value_error};
 use crate::raw;
 use crate::standin::StandIn;
 use isopace_core::api::{Index, Operand};
 use isopace_core::op::Combine;
 use isopace_core::{Array, Dtype, Scalar};
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyFloat, PyInt, PyList, PySlice, PyString, PyTuple};
 use smallvec::SmallVec;
@@ -28,10 +29,11 @@ fn integer(obj: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
         if let Ok(s) = obj.cast::<StandIn>() {
             return Ok(Some(s.get().0.clone()));
         }
-        let i = raw::int_value(obj)?.ok_or_else(|| too_large(obj));
-        return match i {
-            Ok(i) if i32::try_from(i).is_ok() => Ok(Some(i.into())),
-            _ => Err(value_error(format!("[index] {obj} does not fit in 32 bits"))),
+        return match raw::int_value(obj)? {
+            Some(i) if i32::try_from(i).is_ok() => Ok(Some(i.into())),
+            // MLX's class.
+            Some(i) => Err(value_error(format!("[index] {i} does not fit in 32 bits"))),
+            None => Err(PyIndexError::new_err(format!("[index] {}", too_long(obj)))),
         };
     }
     if let Ok(s) = obj.cast::<StandIn>() {

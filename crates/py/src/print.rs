@@ -16,7 +16,8 @@ const EDGE: usize = 3;
 /// A float as C's `%g` writes it: six significant digits.
 fn general(x: f64, out: &mut String) {
     if x.is_nan() {
-        out.push_str(if x.is_sign_negative() { "-nan" } else { "nan" });
+        // The sign of a NaN says where it was made, not what it is.
+        out.push_str("nan");
         return;
     }
     if x.is_infinite() {

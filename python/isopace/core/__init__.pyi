@@ -348,7 +348,7 @@ def dequantize(w: array, /, scales: array, biases: array | None = ..., group_siz
     """The values of a quantized weight."""
 def device_count(device_type: array) -> int:
     """How many devices of a kind there are."""
-def device_info(d: array = ...) -> dict[str, str | int]:
+def device_info(d: scalar | array = ...) -> dict[str, str | int]:
     """What is known of a device."""
 def diag(a: scalar | array, /, k: int = ..., *, stream: StreamOrDevice = ...) -> array:
     """A diagonal, or a matrix with this vector on its diagonal."""
@@ -396,6 +396,38 @@ def exporter(*args: object, **kwargs: object) -> array:
     """Raises NotImplementedError: not there yet."""
 def eye(n: int, m: int | None = ..., k: int = ..., dtype: Dtype | None = ..., *, stream: StreamOrDevice = ...) -> array:
     """Ones on a diagonal, zeros elsewhere."""
+def fft_fft(a: scalar | array, n: int = ..., axis: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Discrete Fourier transform along an axis."""
+def fft_fft2(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Fourier transform over two axes."""
+def fft_fftfreq(n: int, d: scalar | array = ..., *, stream: StreamOrDevice = ...) -> array:
+    """The frequencies of fft for n elements that lie d apart, in cycles; float32."""
+def fft_fftn(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Fourier transform over axes, all by default."""
+def fft_fftshift(a: scalar | array, axes: int | Sequence[int] | None = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Moves the frequency 0 to the middle of axes, all by default."""
+def fft_ifft(a: scalar | array, n: int = ..., axis: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Inverse Fourier transform along an axis."""
+def fft_ifft2(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Inverse Fourier transform over two axes."""
+def fft_ifftn(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Inverse Fourier transform over axes, all by default."""
+def fft_ifftshift(a: scalar | array, axes: int | Sequence[int] | None = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Moves the frequency 0 from the middle of axes, all by default, back to their start."""
+def fft_irfft(a: scalar | array, n: int = ..., axis: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Real elements from half their frequencies; an even number unless n says so."""
+def fft_irfft2(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Real elements from half their frequencies over two axes."""
+def fft_irfftn(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Real elements from half their frequencies over axes, all by default."""
+def fft_rfft(a: scalar | array, n: int = ..., axis: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Frequencies of real elements up to half of them, since the others are conjugates."""
+def fft_rfft2(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Half the frequencies of real elements over two axes."""
+def fft_rfftfreq(n: int, d: scalar | array = ..., *, stream: StreamOrDevice = ...) -> array:
+    """The frequencies of rfft for n elements that lie d apart, in cycles; float32."""
+def fft_rfftn(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Half the frequencies of real elements over axes, all by default."""
 class finfo:
     """Limits of a floating dtype."""
 def flatten(a: scalar | array, /, start_axis: int = ..., end_axis: int = ..., *, stream: StreamOrDevice = ...) -> array:
@@ -684,7 +716,7 @@ def std(a: scalar | array, /, axis: int | Sequence[int] | None = ..., keepdims: 
     """Standard deviation over axes."""
 def stop_gradient(a: scalar | array, /, *, stream: StreamOrDevice = ...) -> array:
     """The array; gradients do not pass."""
-def stream(s: array) -> StreamContext:
+def stream(s: Sequence[int] | None) -> StreamContext:
     """A context in which a stream is the default one."""
 def subtract(a: scalar | array, b: scalar | array, stream: StreamOrDevice = ...) -> array:
     """Difference."""

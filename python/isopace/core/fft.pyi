@@ -6,39 +6,39 @@ scalar = bool | int | float | complex
 
 from . import Dtype, StreamOrDevice, array
 
-def fft(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def fft2(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def fftfreq(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def fftn(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def fftshift(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def ifft(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def ifft2(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def ifftn(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def ifftshift(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def irfft(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def irfft2(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def irfftn(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
+def fft(a: scalar | array, n: int = ..., axis: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Discrete Fourier transform along an axis."""
+def fft2(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Fourier transform over two axes."""
+def fftfreq(n: int, d: scalar | array = ..., *, stream: StreamOrDevice = ...) -> array:
+    """The frequencies of fft for n elements that lie d apart, in cycles; float32."""
+def fftn(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Fourier transform over axes, all by default."""
+def fftshift(a: scalar | array, axes: int | Sequence[int] | None = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Moves the frequency 0 to the middle of axes, all by default."""
+def ifft(a: scalar | array, n: int = ..., axis: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Inverse Fourier transform along an axis."""
+def ifft2(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Inverse Fourier transform over two axes."""
+def ifftn(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Inverse Fourier transform over axes, all by default."""
+def ifftshift(a: scalar | array, axes: int | Sequence[int] | None = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Moves the frequency 0 from the middle of axes, all by default, back to their start."""
+def irfft(a: scalar | array, n: int = ..., axis: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Real elements from half their frequencies; an even number unless n says so."""
+def irfft2(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Real elements from half their frequencies over two axes."""
+def irfftn(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Real elements from half their frequencies over axes, all by default."""
 def istft(*args: object, **kwargs: object) -> array:
     """Raises NotImplementedError: not there yet."""
-def rfft(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def rfft2(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def rfftfreq(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
-def rfftn(*args: object, **kwargs: object) -> array:
-    """Raises NotImplementedError: not there yet."""
+def rfft(a: scalar | array, n: int = ..., axis: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Frequencies of real elements up to half of them, since the others are conjugates."""
+def rfft2(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Half the frequencies of real elements over two axes."""
+def rfftfreq(n: int, d: scalar | array = ..., *, stream: StreamOrDevice = ...) -> array:
+    """The frequencies of rfft for n elements that lie d apart, in cycles; float32."""
+def rfftn(a: scalar | array, s: Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., norm: str = ..., *, stream: StreamOrDevice = ...) -> array:
+    """Half the frequencies of real elements over axes, all by default."""
 def stft(*args: object, **kwargs: object) -> array:
     """Raises NotImplementedError: not there yet."""

@@ -139,6 +139,10 @@ pub enum Op {
     Conv(Box<Conv>),
     /// Inverse of square matrices in the last two axes.
     Inverse,
+    /// Discrete Fourier transform along the last axis, or its inverse without the division.
+    Fft {
+        inverse: bool,
+    },
     /// Eigenvalues in ascending order, and eigenvectors as columns, of real symmetric matrices in the last two axes.
     Eigh,
 
@@ -200,6 +204,7 @@ impl Op {
             Op::RandomBits => "random_bits",
             Op::Conv(_) => "conv",
             Op::Inverse => "inverse",
+            Op::Fft { .. } => "fft",
             Op::Eigh => "eigh",
             Op::Custom(c) => c.name(),
             Op::Call(c) => c.name(),

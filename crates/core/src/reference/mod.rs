@@ -6,6 +6,7 @@ mod blocks;
 mod codes;
 mod conv;
 mod elementwise;
+mod fft;
 mod index;
 pub mod linalg;
 mod matmul;
@@ -173,6 +174,7 @@ fn compute(op: &Op, ins: &[Tensor], cells: &[Number], outs: &[Aval]) -> Result<V
         Op::RandomBits => random::bits(&ins[0], out)?,
         Op::Conv(c) => conv::conv(c, &ins[0], &ins[1], out)?,
         Op::Inverse => linalg::inverse(&ins[0], out)?,
+        Op::Fft { inverse } => fft::fft(&ins[0], *inverse, out)?,
         Op::Eigh => return linalg::eigh(&ins[0], outs),
         Op::Param(_)
         | Op::Reshape

@@ -146,8 +146,9 @@ impl Compiler {
             .output()
             .map_err(|e| err!(Kernel, "[metal_kernel] cannot run {}: {e}", self.program.display()))?;
         let mut text = String::from_utf8_lossy(&out.stderr).into_owned();
-        if text.trim().is_empty() && !out.status.success() {
-            text = format!("{}: {}", self.program.display(), out.status);
+        if text.trim().is_empty() {
+            // Seen only where there is no library.
+            text = format!("{} said nothing ({}) and made no library", self.program.display(), out.status);
         }
         Ok((out.status.success(), text))
     }
@@ -223,5 +224,16 @@ mod tests {
         assert!(none.contains("apt install g++") && none.contains("none of c++, g++, clang++"), "{none}");
         let wrong = Compiler::find(Some(OsStr::new("/nowhere/cc -O0")), OsStr::new("/usr/bin")).unwrap_err();
         assert!(wrong.to_string().contains("CXX names \"/nowhere/cc\""), "{wrong}");
+    }
+
+    #[test]
+    fn a_compiler_that_does_nothing_is_named() {
+        let file = |name: &str| Path::new("/nowhere").join(name);
+        for (name, status) in [("/bin/false", "exit status: 1"), ("/bin/true", "exit status: 0")] {
+            let compiler = Compiler::find(Some(OsStr::new(name)), OsStr::new("")).unwrap();
+            let done = compiler.compile("k", "", &file("k.cpp"), &file("k.so"));
+            let e = done.unwrap_err().to_string();
+            assert!(e.contains(&format!("{name} said nothing ({status}) and made no library")), "{e}");
+        }
     }
 }

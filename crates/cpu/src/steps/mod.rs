@@ -4,6 +4,7 @@ mod conv;
 mod copy;
 mod custom;
 mod epilogue;
+mod fft;
 mod index;
 mod linalg;
 mod matmul;
@@ -146,6 +147,7 @@ pub fn kernel(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
         Op::Conv(c) => conv::conv(spec, c),
         Op::Inverse => linalg::inverse(spec),
         Op::Eigh => linalg::eigh(spec),
+        Op::Fft { inverse } => fft::fft(spec, *inverse),
         Op::Custom(c) => custom::custom(spec, c),
     }
 }

@@ -469,3 +469,28 @@ fn inverses() {
     }
     check("singular", &Op::Inverse, &[x], &[], &[Aval::new([2, 2], Dtype::F32)], EXACT);
 }
+
+#[test]
+fn fourier_transforms() {
+    let mut r = Lcg(33);
+    // Powers of small primes, a large prime, and rows that several threads share.
+    for (rows, n) in [(3, 1), (3, 2), (5, 3), (2, 8), (4, 30), (3, 97), (2, 243), (40, 1000)] {
+        for inverse in [false, true] {
+            let x = some(&mut r, &[rows, n], Dtype::C64, (-1.0, 1.0));
+            let out = [Aval::new([rows, n], Dtype::C64)];
+            // Each of log2(n) stages adds an error of some 6.7 unit roundoffs of the norm, and results are about as
+            // large as the root of n (N. Higham, Accuracy and Stability of Numerical Algorithms, theorem 24.2).
+            let t = within(6.7 / 2.0 * (n as f64).log2().max(1.0), (n as f64).sqrt());
+            check("fft", &Op::Fft { inverse }, &[x], &[], &out, t);
+        }
+    }
+    let none = [Aval::new([0, 4], Dtype::C64)];
+    check(
+        "fft of no rows",
+        &Op::Fft { inverse: false },
+        &[Input::of(&[0, 4], Dtype::C64, [])],
+        &[],
+        &none,
+        EXACT,
+    );
+}

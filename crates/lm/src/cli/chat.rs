@@ -1,14 +1,17 @@
 //! `isopace chat`.
 
-use super::generate::{stop_flag, summary, write_out};
+use super::generate::{Interrupts, summary, write_out};
 use super::{ModelArgs, SampleArgs, note};
 use crate::chat::Message;
-use crate::engine::FinishReason;
+use crate::engine::{Engine, FinishReason, GenerateOptions, Generated, Session};
+use crate::hub::BYTE_ORDER_MARK;
 use clap::Args;
 use isopace::{Error, Result, err};
 use std::io::{BufRead, IsTerminal};
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
+use std::process::ExitCode;
+
+const HELP: &str = "Each line is a message. Ctrl-C ends an answer; /exit, /quit or Ctrl-D ends the chat.";
 
 #[derive(Debug, Args)]
 pub(super) struct Chat {
@@ -24,11 +27,12 @@ pub(super) struct Chat {
 impl Chat {
     /// Reads a line, answers, and again until the end of input. Each turn feeds only what the cache
     /// does not hold yet.
-    pub(super) fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         let options = self.sample.options();
         options.sample.check()?;
         let engine = self.model.load()?;
-        let stop = stop_flag();
+        engine.template()?;
+        let interrupts = Interrupts::handle();
         let mut session = engine.session()?;
         let mut messages: Vec<Message> = self.system.iter().map(|s| Message::new("system", s)).collect();
         let terminal = std::io::stdin().is_terminal();
@@ -36,30 +40,27 @@ impl Chat {
             if terminal {
                 write_out("> ")?;
             }
-            let mut line = String::new();
-            let n =
-                std::io::stdin().lock().read_line(&mut line).map_err(|e| err!(Io, "[chat] stdin: {e}"))?;
-            if n == 0 || stop.swap(false, Ordering::Relaxed) {
-                return Ok(());
-            }
-            let line = line.trim();
-            if line.is_empty() {
-                continue;
-            }
-            messages.push(Message::new("user", line));
-            let all = engine.encode_chat(&messages)?;
-            if !all.starts_with(session.history()) || all.len() == session.history().len() {
-                // The template rewrote what was said before: start over.
-                session = engine.session()?;
-            }
-            let new = &all[session.history().len()..];
-            let made = session.generate(new, &options, &mut |text| {
-                if write_out(text).is_err() || stop.load(Ordering::Relaxed) {
-                    return ControlFlow::Break(());
+            let line = match read_line()? {
+                Line::Text(line) => line,
+                Line::Refused(why) => {
+                    note(&format!("isopace: [chat] {why}; this line is left out"));
+                    continue;
                 }
-                ControlFlow::Continue(())
-            });
-            let made = match made {
+                Line::End => return Ok(ExitCode::SUCCESS),
+            };
+            match line.as_str() {
+                "" => continue,
+                "/exit" | "/quit" => return Ok(ExitCode::SUCCESS),
+                "/help" => {
+                    note(HELP);
+                    continue;
+                }
+                _ => messages.push(Message::new("user", &line)),
+            }
+            interrupts.begin();
+            let answer = self.answer(&engine, &mut session, &messages, &options, &interrupts);
+            interrupts.end();
+            let made = match answer {
                 Err(e @ Error::Argument(_)) => {
                     // Nothing of the turn is in the cache: a shorter one may fit.
                     note(&format!("isopace: {e}; this turn is left out"));
@@ -68,13 +69,52 @@ impl Chat {
                 }
                 made => made?,
             };
-            write_out("\n")?;
-            note(&summary(new.len(), &made));
             if made.finish_reason == FinishReason::Interrupted && !terminal {
-                return Ok(());
+                return Ok(made.finish_reason.exit_code());
             }
-            stop.store(false, Ordering::Relaxed);
             messages.push(Message::new("assistant", &made.text));
         }
     }
+
+    /// Answers the last message and prints the answer.
+    fn answer<'a>(
+        &self,
+        engine: &'a Engine,
+        session: &mut Session<'a>,
+        messages: &[Message],
+        options: &GenerateOptions,
+        interrupts: &Interrupts,
+    ) -> Result<Generated> {
+        let all = engine.encode_chat(messages)?;
+        if !all.starts_with(session.history()) || all.len() == session.history().len() {
+            // The template rewrote what was said before: start over.
+            *session = engine.session()?;
+        }
+        let new = &all[session.history().len()..];
+        let made = session.generate(new, options, &mut |text| {
+            if write_out(text).is_err() { ControlFlow::Break(()) } else { interrupts.flow() }
+        })?;
+        write_out("\n")?;
+        note(&summary(new.len(), &made));
+        Ok(made)
+    }
+}
+
+/// What was typed.
+enum Line {
+    Text(String),
+    Refused(String),
+    End,
+}
+
+fn read_line() -> Result<Line> {
+    let mut bytes = Vec::new();
+    let n = std::io::stdin().lock().read_until(b'\n', &mut bytes);
+    if n.map_err(|e| err!(Io, "[chat] stdin: {e}"))? == 0 {
+        return Ok(Line::End);
+    }
+    Ok(match std::str::from_utf8(&bytes) {
+        Ok(text) => Line::Text(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim().to_string()),
+        Err(e) => Line::Refused(format!("the line is not UTF-8 from byte {} on", e.valid_up_to())),
+    })
 }

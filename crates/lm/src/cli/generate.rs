@@ -3,10 +3,12 @@
 use super::{ModelArgs, SampleArgs, memory, note};
 use crate::chat::Message;
 use crate::engine::{FinishReason, Generated};
+use crate::hub::BYTE_ORDER_MARK;
 use clap::{Args, ValueEnum};
 use isopace::{Result, bail, err};
 use std::io::{IsTerminal, Read, Write};
 use std::ops::ControlFlow;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -46,7 +48,7 @@ struct Report<'a> {
 }
 
 impl Generate {
-    pub(super) fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         let options = self.sample.options();
         options.sample.check()?;
         let prompt = self.prompt()?;
@@ -58,7 +60,8 @@ impl Generate {
             messages.push(Message::new("user", &prompt));
             engine.encode_chat(&messages)?
         };
-        let stop = stop_flag();
+        let interrupts = Interrupts::handle();
+        interrupts.begin();
         let json = self.format == Format::Json;
         let mut failed = None;
         let mut session = engine.session()?;
@@ -67,7 +70,7 @@ impl Generate {
                 failed = Some(e);
                 return ControlFlow::Break(());
             }
-            if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            interrupts.flow()
         })?;
         if let Some(e) = failed {
             return Err(e);
@@ -87,7 +90,7 @@ impl Generate {
             write_out("\n")?;
             note(&summary(ids.len(), &made));
         }
-        Ok(())
+        Ok(made.finish_reason.exit_code())
     }
 
     fn prompt(&self) -> Result<String> {
@@ -99,13 +102,10 @@ impl Generate {
                 }
                 let mut bytes = Vec::new();
                 std::io::stdin().read_to_end(&mut bytes).map_err(|e| err!(Io, "[prompt] stdin: {e}"))?;
-                String::from_utf8(bytes).map_err(|e| {
-                    err!(
-                        Argument,
-                        "[prompt] stdin is not UTF-8 from byte {} on",
-                        e.utf8_error().valid_up_to()
-                    )
-                })?
+                let text = std::str::from_utf8(&bytes).map_err(|e| {
+                    err!(Argument, "[prompt] stdin is not UTF-8 from byte {} on", e.valid_up_to())
+                })?;
+                text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).to_string()
             }
         };
         if text.is_empty() {
@@ -139,17 +139,51 @@ pub(super) fn write_out(text: &str) -> Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| err!(Io, "[stdout] {e}"))
 }
 
-/// A flag that Ctrl-C raises; a second Ctrl-C ends the process.
-pub(super) fn stop_flag() -> Arc<AtomicBool> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let raised = flag.clone();
-    let set = ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
-    if let Err(e) = set {
-        note(&format!("isopace: Ctrl-C will end the program at once: {e}"));
+impl FinishReason {
+    /// What a shell expects of a program: 130 where Ctrl-C ended it.
+    pub(super) fn exit_code(self) -> ExitCode {
+        ExitCode::from(if self == FinishReason::Interrupted { INTERRUPTED } else { 0 })
     }
-    flag
+}
+
+const INTERRUPTED: u8 = 130;
+
+/// What Ctrl-C does: the first during an answer ends the answer; any other ends the process.
+#[derive(Clone, Default)]
+pub(super) struct Interrupts {
+    answering: Arc<AtomicBool>,
+    raised: Arc<AtomicBool>,
+}
+
+impl Interrupts {
+    /// Handles Ctrl-C from now on.
+    pub(super) fn handle() -> Interrupts {
+        let all = Interrupts::default();
+        let at = all.clone();
+        let set = ctrlc::set_handler(move || {
+            if at.raised.swap(true, Ordering::Relaxed) || !at.answering.load(Ordering::Relaxed) {
+                std::process::exit(INTERRUPTED.into());
+            }
+        });
+        if let Err(e) = set {
+            note(&format!("isopace: Ctrl-C will end the program at once: {e}"));
+        }
+        all
+    }
+
+    /// An answer begins.
+    pub(super) fn begin(&self) {
+        self.raised.store(false, Ordering::Relaxed);
+        self.answering.store(true, Ordering::Relaxed);
+    }
+
+    /// The answer is over.
+    pub(super) fn end(&self) {
+        self.answering.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the answer goes on.
+    pub(super) fn flow(&self) -> ControlFlow<()> {
+        if self.raised.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }

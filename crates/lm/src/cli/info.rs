@@ -1,6 +1,7 @@
 //! `isopace info`.
 
 use super::generate::write_out;
+use crate::engine::{check, named};
 use crate::hub::{ModelFiles, locate, read_json};
 use crate::weights::Weights;
 use clap::Args;
@@ -19,13 +20,22 @@ pub(super) struct Info {
 }
 
 impl Info {
+    /// Prints what can be read, then says what keeps the model from running.
     pub(super) fn run(self) -> Result<()> {
+        let files = locate(&self.model)?;
         let mut out = String::new();
-        match locate(&self.model)? {
+        let read = self.describe(&files, &mut out);
+        write_out(&out)?;
+        read.and_then(|()| check(&files)).map_err(|e| named(e, &self.model))
+    }
+
+    fn describe(&self, files: &ModelFiles, out: &mut String) -> Result<()> {
+        let mut nbytes = 0;
+        match files {
             ModelFiles::Gguf(path) => {
-                let (weights, gguf) = Weights::gguf(&path)?;
+                let (weights, gguf) = Weights::gguf(path)?;
                 put(
-                    &mut out,
+                    out,
                     format_args!(
                         "{}: GGUF version {}, {} tensors",
                         path.display(),
@@ -34,36 +44,32 @@ impl Info {
                     ),
                 );
                 for (k, v) in gguf.metadata.entries() {
-                    put(&mut out, format_args!("  {k} = {}", v.summary()));
+                    put(out, format_args!("  {k} = {}", v.summary()));
                 }
                 for t in gguf.tensors.iter().filter(|_| self.tensors) {
-                    put(&mut out, format_args!("  {} {:?} {}", t.name, Shape::from(&t.shape[..]), t.ty));
+                    put(out, format_args!("  {} {:?} {}", t.name, Shape::from(&t.shape[..]), t.ty));
                 }
-                memory(&mut out, weights.nbytes());
+                nbytes = weights.nbytes();
             }
             ModelFiles::Folder(folder) => {
                 let config = read_json(&folder.config)?;
                 let kind = config.get("model_type").and_then(|v| v.as_str()).unwrap_or("unknown");
-                put(&mut out, format_args!("{}: Hugging Face layout, model type {kind}", self.model));
-                let mut nbytes = 0;
+                put(out, format_args!("{}: Hugging Face layout, model type {kind}", self.model));
                 for path in &folder.weights {
                     let file = MappedFile::open(path)?;
                     let st = Safetensors::parse(file.bytes(), &path.display().to_string())?;
-                    put(&mut out, format_args!("  {}: {} tensors", path.display(), st.tensors.len()));
+                    put(out, format_args!("  {}: {} tensors", path.display(), st.tensors.len()));
                     for t in &st.tensors {
                         nbytes += t.range.len();
                         if self.tensors {
-                            put(
-                                &mut out,
-                                format_args!("    {} {:?} {}", t.name, Shape::from(&t.shape[..]), t.ty),
-                            );
+                            put(out, format_args!("    {} {:?} {}", t.name, Shape::from(&t.shape[..]), t.ty));
                         }
                     }
                 }
-                memory(&mut out, nbytes);
             }
         }
-        write_out(&out)
+        memory(out, nbytes);
+        Ok(())
     }
 }
 

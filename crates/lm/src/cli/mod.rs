@@ -7,11 +7,12 @@ mod info;
 mod memory;
 
 use crate::engine::{Engine, GenerateOptions, LoadOptions};
+use crate::hub::ACCEPTED;
 use crate::sample::SampleOptions;
 use crate::weights::Activations;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use isopace::{Dtype, Result};
+use isopace::{Dtype, Result, bail, err};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,9 +29,9 @@ struct Cli {
 enum Command {
     /// Answer one prompt.
     Generate(generate::Generate),
-    /// Talk; the cache is kept between turns.
+    /// Talk; the cache is kept between turns. /help tells what else can be said.
     Chat(chat::Chat),
-    /// Show a model's metadata, tensors and memory needs.
+    /// Show a model's metadata, tensors and memory needs, and what keeps it from running.
     Info(info::Info),
     /// Measure.
     #[command(subcommand)]
@@ -132,8 +133,19 @@ impl SampleArgs {
 
 impl ModelArgs {
     /// The model asked for, or the one that `make demo` fetches.
-    fn name(&self) -> String {
-        self.model.clone().unwrap_or_else(|| default_model().display().to_string())
+    fn name(&self) -> Result<String> {
+        if let Some(name) = &self.model {
+            return Ok(name.clone());
+        }
+        let path = default_model();
+        if !path.is_file() {
+            bail!(
+                Argument,
+                "[model] the default model is not at {}; `make demo` fetches it, or --model names another: {ACCEPTED}",
+                path.display()
+            );
+        }
+        Ok(path.display().to_string())
     }
 
     fn load_options(&self) -> Result<LoadOptions> {
@@ -154,7 +166,7 @@ impl ModelArgs {
 
     /// Loads the model behind a spinner on a terminal's stderr.
     fn load(&self) -> Result<Engine> {
-        let name = self.name();
+        let name = self.name()?;
         let options = self.load_options()?;
         let bar = indicatif::ProgressBar::new_spinner();
         bar.enable_steady_tick(std::time::Duration::from_millis(100));
@@ -180,17 +192,23 @@ fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Runs the program. Errors are one line on stderr; the exit code is 2 for a bad option and 1 for
-/// anything else.
-pub fn main() -> ExitCode {
+/// Runs the program, told whether stdout was open when it started. Errors are one line on stderr; the exit code
+/// is 2 for a bad option, 130 after Ctrl-C and 1 for anything else.
+pub fn main(stdout_open: bool) -> ExitCode {
     isopace::init();
     if std::env::var_os("ISOPACE_EXPLAIN").is_some_and(|v| !v.is_empty() && v != "0") {
         isopace::compile::on_miss(|name, miss| note(&format!("isopace: compile `{name}`: {miss}")));
     }
+    if !stdout_open {
+        return exit_code(Err(err!(Io, "[stdout] it is closed; /dev/null takes what nobody wants")));
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // Help and version are texts that were asked for; anything else is one line.
-        Err(e) if !e.use_stderr() => e.exit(),
+        Err(e) if !e.use_stderr() => {
+            let printed = e.print().and_then(|()| std::io::stdout().flush());
+            return exit_code(printed.map(|()| ExitCode::SUCCESS).map_err(|e| err!(Io, "[stdout] {e}")));
+        }
         Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             note(e.to_string().trim_end());
             return ExitCode::from(2);
@@ -203,16 +221,21 @@ pub fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let done = match cli.command {
+    exit_code(match cli.command {
         Command::Generate(c) => c.run(),
         Command::Chat(c) => c.run(),
-        Command::Info(c) => c.run(),
-        Command::Bench(c) => c.run(),
-    };
+        Command::Info(c) => c.run().map(|()| ExitCode::SUCCESS),
+        Command::Bench(c) => c.run().map(|()| ExitCode::SUCCESS),
+    })
+}
+
+fn exit_code(done: Result<ExitCode>) -> ExitCode {
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         // Whoever read our output has gone away; there is nobody to tell.
-        Err(isopace::Error::Io(e)) if e.contains("Broken pipe") => ExitCode::SUCCESS,
+        Err(isopace::Error::Io(e)) if e.starts_with("[stdout]") && e.contains("Broken pipe") => {
+            ExitCode::SUCCESS
+        }
         Err(e) => {
             note(&format!("isopace: {e}"));
             ExitCode::from(if matches!(e, isopace::Error::Argument(_)) { 2 } else { 1 })

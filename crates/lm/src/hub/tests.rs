@@ -109,6 +109,20 @@ fn tokenizer_and_template_of_a_folder() {
     assert_eq!(chat.encode(&t, &[crate::chat::Message::new("user", "aba</s>")], true).unwrap(), [2, 0, 3]);
 }
 
+#[test]
+fn a_pipe_is_no_file_of_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[("config.json", "{}"), ("tokenizer.json", "{}")]);
+    let pipes = ["generation_config.json", "model.safetensors"].map(|name| dir.path().join(name));
+    assert!(std::process::Command::new("mkfifo").args(&pipes).status().unwrap().success());
+    let ModelFiles::Folder(f) = locate(dir.path().to_str().unwrap()).unwrap() else { panic!("a folder") };
+    let opened = crate::weights::Weights::safetensors(&f.weights).map(drop);
+    for (e, path) in [f.tokenizer().map(drop), opened].into_iter().zip(&pipes) {
+        let e = e.unwrap_err().to_string();
+        assert!(e.contains(path.to_str().unwrap()) && e.contains("is no regular file"), "{e}");
+    }
+}
+
 #[cfg(feature = "hub")]
 mod over_loopback {
     use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,7 @@
 //! Llama and what is built like it: SmolLM2, Llama 2 and 3, Mistral.
 
 use super::Model;
+use super::rope::{Scaling, positive};
 use crate::kv::{self, KvShape, LayerCaches};
 use crate::weights::{Matrix, Table, Weights};
 use isopace::fast::{Mask, RopeOptions, rms_norm, rope, scaled_dot_product_attention};
@@ -21,12 +22,14 @@ struct Config {
     context: usize,
     eps: f64,
     rope_base: f64,
-    rope_scale: f64,
     rope_dims: usize,
     /// GGUF stores query and key rows so that pairs are neighbours; Hugging Face, halves apart.
     rope_traditional: bool,
-    /// Wavelengths divided by the plain ones, where the model stretches its context.
+    rope_scaling: Scaling,
+    /// Further factors on wavelengths, which a file may hold as a tensor.
     rope_factors: Option<Vec<f64>>,
+    /// Logits come from the embeddings; where the files do not say, from a tensor of their own if there is one.
+    tied: Option<bool>,
 }
 
 /// Where tensors are, in GGUF's names and in Hugging Face's.
@@ -41,6 +44,8 @@ struct Names {
     ffn_norm: &'static str,
     gate_up: [&'static str; 2],
     down: &'static str,
+    /// Ends of names of tensors that a file may hold and nobody needs: they follow from the sizes.
+    spare: &'static [&'static str],
 }
 
 const GGUF: Names = Names {
@@ -54,6 +59,7 @@ const GGUF: Names = Names {
     ffn_norm: "ffn_norm",
     gate_up: ["ffn_gate", "ffn_up"],
     down: "ffn_down",
+    spare: &[],
 };
 
 const HUGGING_FACE: Names = Names {
@@ -67,7 +73,16 @@ const HUGGING_FACE: Names = Names {
     ffn_norm: "post_attention_layernorm",
     gate_up: ["mlp.gate_proj", "mlp.up_proj"],
     down: "mlp.down_proj",
+    spare: &["rotary_emb.inv_freq"],
 };
+
+/// What `config.json` must say, if anything, for `step` to be the model it describes.
+const FIXED: &[(&str, &[&str])] = &[
+    ("attention_bias", &["false"]),
+    ("mlp_bias", &["false"]),
+    ("hidden_act", &["\"silu\"", "\"swish\""]),
+    ("partial_rotary_factor", &["1", "1.0"]),
+];
 
 struct Layer {
     attn_norm: Array,
@@ -102,19 +117,22 @@ pub(super) fn from_gguf(meta: &Metadata, weights: &Weights) -> Result<Box<dyn Mo
         None => meta.strings("tokenizer.ggml.tokens")?.len(),
     };
     let rope_dims = meta.opt_usize(&key("rope.dimension_count"))?.unwrap_or(head_dim);
-    let rope_scale = match meta.opt_str(&key("rope.scaling.type"))? {
-        None | Some("none") => 1.0,
-        Some("linear") => 1.0 / meta.float(&key("rope.scaling.factor"))?,
-        Some(other) => {
-            bail!(Unsupported, "[model] {}: rope scaling {other:?}; accepted: none, linear", meta.file())
-        }
-    };
     let rope_factors = if weights.has("rope_freqs.weight") {
         let factors = weights.vector("rope_freqs.weight", &[rope_dims / 2])?.to_vec::<f32>()?;
-        Some(factors.into_iter().map(f64::from).collect())
+        let factor = |f: f32| positive("rope_freqs.weight", f64::from(f));
+        Some(factors.into_iter().map(factor).collect::<Result<_>>()?)
     } else {
         None
     };
+    let number = |k: &str, default: Option<f64>| {
+        let v = match default {
+            Some(default) => meta.opt_float(&key(k))?.unwrap_or(default),
+            None => meta.float(&key(k))?,
+        };
+        positive(&key(k), v)
+    };
+    let context = meta.usize(&key("context_length"))?;
+    let window = meta.opt_usize(&key("attention.sliding_window"))?;
     let config = Config {
         layers: meta.usize(&key("block_count"))?,
         width,
@@ -123,42 +141,46 @@ pub(super) fn from_gguf(meta: &Metadata, weights: &Weights) -> Result<Box<dyn Mo
         kv_heads: meta.opt_usize(&key("attention.head_count_kv"))?.unwrap_or(heads),
         head_dim,
         vocab,
-        context: meta.usize(&key("context_length"))?,
-        eps: meta.float(&key("attention.layer_norm_rms_epsilon"))?,
-        rope_base: meta.opt_float(&key("rope.freq_base"))?.unwrap_or(10000.0),
-        rope_scale,
+        context: within(context, window),
+        eps: number("attention.layer_norm_rms_epsilon", None)?,
+        rope_base: number("rope.freq_base", Some(10000.0))?,
         rope_dims,
         rope_traditional: true,
+        rope_scaling: Scaling::from_gguf(meta, arch, context)?,
         rope_factors,
+        tied: None,
     };
-    build(config, weights, &GGUF, meta.file())
+    build(config, weights, &GGUF)
 }
 
 pub(super) fn from_config(config: &Value, weights: &Weights) -> Result<Box<dyn Model>> {
     let opt = |k: &str| config.get(k).filter(|v| !v.is_null());
-    let number = |k: &str, default: Option<f64>| match opt(k) {
-        Some(v) => {
-            v.as_f64().ok_or_else(|| err!(Format, "[model] config.json: {k} is {v}; accepted: a number"))
-        }
-        None => default.ok_or_else(|| err!(Format, "[model] config.json: {k} is missing")),
+    let number = |k: &str, v: Option<&Value>, default: f64| match v.map(|v| (v, v.as_f64())) {
+        Some((v, None)) => bail!(Format, "[model] config.json: {k} is {v}; accepted: a number"),
+        given => positive(&format!("config.json: {k}"), given.and_then(|g| g.1).unwrap_or(default)),
     };
-    let size = |k: &str, default: Option<usize>| match opt(k) {
-        Some(v) => v
-            .as_u64()
-            .map(|n| n as usize)
-            .ok_or_else(|| err!(Format, "[model] config.json: {k} is {v}; accepted: a non-negative integer")),
-        None => default.ok_or_else(|| err!(Format, "[model] config.json: {k} is missing")),
+    let opt_size = |k: &str| match opt(k).map(|v| (v, v.as_u64())) {
+        Some((v, None)) => bail!(Format, "[model] config.json: {k} is {v}; accepted: a non-negative integer"),
+        given => Ok(given.and_then(|g| g.1).map(|n| n as usize)),
+    };
+    let size = |k: &str, default: Option<usize>| {
+        opt_size(k)?.or(default).ok_or_else(|| err!(Format, "[model] config.json: {k} is missing"))
     };
     let width = size("hidden_size", None)?;
     let heads = size("num_attention_heads", None)?;
     let head_dim = size("head_dim", Some(width.checked_div(heads).unwrap_or(0)))?;
-    for flag in ["attention_bias", "mlp_bias"] {
-        if opt(flag).and_then(Value::as_bool) == Some(true) {
-            bail!(Unsupported, "[model] config.json: {flag} is true; accepted: false");
+    for (k, accepted) in FIXED {
+        if let Some(v) = opt(k)
+            && !accepted.contains(&v.to_string().as_str())
+        {
+            bail!(Unsupported, "[model] config.json: {k} is {v}; accepted: {}", accepted.join(", "));
         }
     }
-    let base = number("rope_theta", Some(10000.0))?;
-    let (rope_scale, rope_factors) = rope_scaling(opt("rope_scaling"), base, head_dim)?;
+    // Newer files have all of the rotary embedding's settings in one place.
+    let rope = opt("rope_parameters").or(opt("rope_scaling"));
+    let base = opt("rope_theta").or(rope.and_then(|r| r.get("rope_theta")));
+    let context = size("max_position_embeddings", Some(2048))?;
+    let scaling = Scaling::from_config(rope, context)?;
     let config = Config {
         layers: size("num_hidden_layers", None)?,
         width,
@@ -167,75 +189,53 @@ pub(super) fn from_config(config: &Value, weights: &Weights) -> Result<Box<dyn M
         kv_heads: size("num_key_value_heads", Some(heads))?,
         head_dim,
         vocab: size("vocab_size", None)?,
-        context: size("max_position_embeddings", Some(2048))?,
-        eps: number("rms_norm_eps", Some(1e-6))?,
-        rope_base: base,
-        rope_scale,
+        context: within(scaling.context().map_or(context, |n| n.min(context)), opt_size("sliding_window")?),
+        eps: number("rms_norm_eps", opt("rms_norm_eps"), 1e-6)?,
+        rope_base: number("rope_theta", base, 10000.0)?,
         rope_dims: head_dim,
         rope_traditional: false,
-        rope_factors,
+        rope_scaling: scaling,
+        rope_factors: None,
+        tied: tied(opt("tie_word_embeddings"))?,
     };
-    build(config, weights, &HUGGING_FACE, "config.json")
+    build(config, weights, &HUGGING_FACE)
 }
 
-/// The position scale and the factors on wavelengths of a `rope_scaling` entry.
-///
-/// # Source
-/// The published rules of "linear" and "llama3" scaling (Llama 3.1 model card).
-fn rope_scaling(scaling: Option<&Value>, base: f64, dims: usize) -> Result<(f64, Option<Vec<f64>>)> {
-    let Some(s) = scaling else { return Ok((1.0, None)) };
-    let get = |k: &str| {
-        s.get(k)
-            .and_then(Value::as_f64)
-            .ok_or_else(|| err!(Format, "[model] config.json: rope_scaling.{k} is missing"))
-    };
-    let kind = s.get("rope_type").or(s.get("type")).and_then(Value::as_str).unwrap_or("default");
-    match kind {
-        "default" => Ok((1.0, None)),
-        "linear" => Ok((1.0 / get("factor")?, None)),
-        "llama3" => {
-            let (factor, low, high) = (get("factor")?, get("low_freq_factor")?, get("high_freq_factor")?);
-            let old = get("original_max_position_embeddings")?;
-            let factors = (0..dims / 2).map(|i| {
-                let wave = 2.0 * std::f64::consts::PI * base.powf(2.0 * i as f64 / dims as f64);
-                if wave < old / high {
-                    1.0
-                } else if wave > old / low {
-                    factor
-                } else {
-                    let smooth = (old / wave - low) / (high - low);
-                    1.0 / ((1.0 - smooth) / factor + smooth)
-                }
-            });
-            Ok((1.0, Some(factors.collect())))
-        }
-        other => bail!(
-            Unsupported,
-            "[model] config.json: rope scaling {other:?}; accepted: default, linear, llama3"
-        ),
-    }
+fn tied(v: Option<&Value>) -> Result<Option<bool>> {
+    let wrong = |v| err!(Format, "[model] config.json: tie_word_embeddings is {v}; accepted: true, false");
+    v.map(|v| v.as_bool().ok_or_else(|| wrong(v))).transpose()
 }
 
-fn build(c: Config, w: &Weights, names: &Names, file: &str) -> Result<Box<dyn Model>> {
+/// The context of a model whose tokens see a window of those before: up to its end, none is hidden.
+fn within(context: usize, window: Option<usize>) -> usize {
+    window.filter(|&w| w > 0).map_or(context, |w| w.min(context))
+}
+
+fn build(c: Config, w: &Weights, names: &Names) -> Result<Box<dyn Model>> {
     let sizes = [c.layers, c.width, c.hidden, c.heads, c.kv_heads, c.head_dim, c.vocab, c.context];
     if sizes.contains(&0)
         || sizes.iter().any(|&n| n > 1 << 24)
         || !c.heads.is_multiple_of(c.kv_heads)
         || !c.rope_dims.is_multiple_of(2)
+        || !(2..=c.head_dim).contains(&c.rope_dims)
     {
         bail!(
             Format,
-            "[model] {file}: sizes make no sense: {} layers, width {}, hidden {}, {} heads over {} of {}, vocabulary {}, \
-             context {}",
+            "[model] sizes make no sense: {} layers, width {}, hidden {}, {} heads over {} of {}, {} of them rotated, \
+             vocabulary {}, context {}",
             c.layers,
             c.width,
             c.hidden,
             c.heads,
             c.kv_heads,
             c.head_dim,
+            c.rope_dims,
             c.vocab,
             c.context
         );
+    }
+    if c.rope_scaling.attention() != 1.0 && c.rope_dims != c.head_dim {
+        bail!(Unsupported, "[model] yarn with {} of {} dimensions rotated", c.rope_dims, c.head_dim);
     }
     let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
     let embed = w.table(names.embed, c.vocab, c.width)?;
@@ -253,26 +253,32 @@ fn build(c: Config, w: &Weights, names: &Names, file: &str) -> Result<Box<dyn Mo
             down: w.matrix(&name(names.down), c.width, c.hidden)?,
         });
     }
-    let head = if w.has(names.head) { names.head } else { names.embed };
-    let freqs = match &c.rope_factors {
-        Some(f) => {
-            let waves: Vec<f32> = f
-                .iter()
-                .enumerate()
-                .map(|(i, f)| (c.rope_base.powf(2.0 * i as f64 / c.rope_dims as f64) * f) as f32)
-                .collect();
-            Some(Array::from_slice(&waves, [c.rope_dims / 2])?)
-        }
-        None => None,
-    };
-    Ok(Box::new(Llama {
+    let tied = c.tied.unwrap_or(!w.has(names.head));
+    let model = Llama {
         norm: w.vector(names.norm, &[c.width])?,
-        head: w.matrix(head, c.vocab, c.width)?,
+        head: w.matrix(if tied { names.embed } else { names.head }, c.vocab, c.width)?,
         embed,
         layers,
-        freqs,
+        freqs: frequencies(&c)?,
         config: c,
-    }))
+    };
+    w.check_all_used(|name| tied && name == names.head || names.spare.iter().any(|s| name.ends_with(s)))?;
+    Ok(Box::new(model))
+}
+
+/// Wavelengths of the rotary embedding over TAU, where they are not powers of the base.
+fn frequencies(c: &Config) -> Result<Option<Array>> {
+    let scaled = c.rope_scaling.factors(c.rope_base, c.rope_dims);
+    let pairs = c.rope_dims / 2;
+    if scaled.is_none() && c.rope_factors.is_none() {
+        return Ok(None);
+    }
+    let factor = |f: &Option<Vec<f64>>, i: usize| f.as_ref().map_or(1.0, |f| f[i]);
+    let wave = |i: usize| {
+        let plain = c.rope_base.powf(2.0 * i as f64 / c.rope_dims as f64);
+        (plain * factor(&scaled, i) * factor(&c.rope_factors, i)) as f32
+    };
+    Array::from_slice(&(0..pairs).map(wave).collect::<Vec<_>>(), [pairs]).map(Some)
 }
 
 /// The parts of an array before and from `at` on along an axis.
@@ -329,7 +335,7 @@ impl Llama {
         let [qk, v] = cut(&qkv, c.heads + c.kv_heads, 1)?;
         let [q, k] = cut(&self.rotate(&qk, offset)?, c.heads, 1)?;
         let [keys, values] = kv::write(caches, i, [&k, &v], offset)?;
-        let scale = 1.0 / (c.head_dim as f64).sqrt();
+        let scale = c.rope_scaling.attention().powi(2) / (c.head_dim as f64).sqrt();
         let out = scaled_dot_product_attention(&q, &keys, &values, scale, Mask::Causal, None)?;
         let out = out.transpose(&[0, 2, 1, 3])?.reshape_to([1, t, c.heads * c.head_dim])?;
         layer.out.apply(&out)
@@ -341,7 +347,7 @@ impl Llama {
             dims: c.rope_dims as i64,
             traditional: c.rope_traditional,
             base: self.freqs.is_none().then(|| c.rope_base.into()),
-            scale: c.rope_scale.into(),
+            scale: 1.0.into(),
             freqs: self.freqs.clone(),
         };
         rope(x, offset, &options)

@@ -1,6 +1,7 @@
 //! Model families, a file each. A new one is its file and a row of the table below.
 
 pub mod llama;
+mod rope;
 
 use crate::kv::{KvShape, LayerCaches};
 use crate::weights::Weights;
@@ -59,3 +60,6 @@ pub fn from_config(config: &serde_json::Value, weights: &Weights) -> Result<Box<
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

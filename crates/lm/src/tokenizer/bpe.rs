@@ -58,7 +58,7 @@ impl Bpe {
         Ok((Bpe { splitter: Splitter::new(pre.patterns)?, bytes, merges, words }, pre.add_bos))
     }
 
-    pub(super) fn encode(&self, text: &str, _vocab: &Vocab, out: &mut Vec<u32>) -> Result<()> {
+    pub(super) fn encode(&self, text: &str, out: &mut Vec<u32>) {
         let mut symbols = Vec::new();
         self.splitter.split(text, |word| {
             if let Some(id) = self.words.as_ref().and_then(|w| w.get(word.as_bytes())) {
@@ -71,6 +71,6 @@ impl Bpe {
             symbols.extend(known.map(|(start, id)| Symbol { start, len: 1, id }));
             merge(&mut symbols, |a, b| self.merges.get(&(a.id, b.id)).copied());
             out.extend(symbols.iter().map(|s| s.id).filter(|id| *id != NO_ID));
-        })
+        });
     }
 }

@@ -20,22 +20,32 @@ pub struct JsonSettings {
 
 impl JsonSettings {
     /// Reads `tokenizer_config.json`, `generation_config.json` and `config.json`, as far as they are
-    /// there; fields that are absent or of another type are passed over, as other programs do.
+    /// there; texts that are absent or of another type are passed over, as other programs do.
+    ///
+    /// # Errors
+    /// `Format` for an end-of-sequence id that is no id.
     pub fn from_configs(
         tokenizer: Option<&serde_json::Value>,
         others: &[Option<&serde_json::Value>],
-    ) -> JsonSettings {
+    ) -> Result<JsonSettings> {
         let token = |key: &str| {
             let t = tokenizer?.get(key)?;
             // Either the text itself or an object that describes the token.
             t.as_str().or_else(|| t.get("content")?.as_str()).map(str::to_string)
         };
         let mut eos_token_ids = Vec::new();
-        for id in others.iter().flatten().filter_map(|c| c.get("eos_token_id")) {
-            let ids = id.as_array().map_or(std::slice::from_ref(id), Vec::as_slice);
-            eos_token_ids.extend(ids.iter().filter_map(|i| u32::try_from(i.as_u64()?).ok()));
+        for id in others.iter().flatten().filter_map(|c| c.get("eos_token_id").filter(|v| !v.is_null())) {
+            for given in id.as_array().map_or(std::slice::from_ref(id), Vec::as_slice) {
+                let id = given.as_u64().and_then(|n| u32::try_from(n).ok());
+                eos_token_ids.push(id.ok_or_else(|| {
+                    err!(
+                        Format,
+                        "[tokenizer] eos_token_id is {given}; accepted: a token's id, or a list of them"
+                    )
+                })?);
+            }
         }
-        JsonSettings { bos_token: token("bos_token"), eos_token: token("eos_token"), eos_token_ids }
+        Ok(JsonSettings { bos_token: token("bos_token"), eos_token: token("eos_token"), eos_token_ids })
     }
 }
 
@@ -46,6 +56,7 @@ struct Parts {
 }
 
 pub(super) struct Json {
+    spelling: Spelling,
     /// Finds special tokens in text.
     parsing: tokenizers::Tokenizer,
     /// Takes special tokens' text as ordinary text; made when first needed.
@@ -82,7 +93,12 @@ impl Json {
         let vocab = Vocab::new(spelling, (0..most as u32).map(token));
         let around = parsing.encode("", true).map_err(|e| bad(&e))?;
         let adds_bos = around.get_ids().first().copied();
-        Ok((Json { parsing, plain: OnceLock::new() }, vocab, adds_bos))
+        Ok((Json { spelling, parsing, plain: OnceLock::new() }, vocab, adds_bos))
+    }
+
+    /// True when tokens have the text's bytes: nothing is rewritten, and no token stands for unknown ones.
+    pub(super) fn keeps_bytes(&self) -> bool {
+        self.spelling == Spelling::ByteLevel && self.parsing.get_normalizer().is_none()
     }
 
     pub(super) fn encode(&self, text: &str, parse_special: bool, out: &mut Vec<u32>) -> Result<()> {

@@ -111,6 +111,18 @@ impl Vocab {
         self.kinds.len()
     }
 
+    /// Bytes of the longest token.
+    pub(super) fn longest(&self) -> usize {
+        (0..self.len() as u32).map(|id| self.piece(id).len()).max().unwrap_or(0)
+    }
+
+    /// How many of a text's bytes a byte-level vocabulary has tokens for; the others are dropped.
+    pub(super) fn spelled(&self, text: &str) -> usize {
+        let known: Vec<bool> =
+            (0..=255).map(|b| self.id(char_of(b).encode_utf8(&mut [0; 4])).is_some()).collect();
+        text.bytes().filter(|b| known[usize::from(*b)]).count()
+    }
+
     pub(super) fn id(&self, text: &str) -> Option<u32> {
         self.ids.get(text).copied()
     }
@@ -155,7 +167,7 @@ const fn printable(b: u8) -> bool {
 
 /// The character that stands for a byte in byte-level vocabularies. Unprintable bytes take the
 /// characters from U+0100 on, in order.
-pub(super) fn char_of(b: u8) -> char {
+pub(crate) fn char_of(b: u8) -> char {
     if printable(b) {
         return char::from(b);
     }

@@ -1,7 +1,7 @@
 //! The command as users meet it.
 
 use serde_json::Value;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
 
 fn isopace(args: &[&str]) -> Output {
@@ -146,20 +146,149 @@ fn damaged_tensors_are_named() {
     }
 }
 
-#[test]
-fn a_turn_too_long_does_not_end_the_chat() {
-    let model = super::model().display().to_string();
+/// The output of a run with the default model that reads `input` from stdin.
+fn fed(command: &str, args: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_isopace"))
-        .args(["chat", "--model", &model, "-n", "8"])
+        .args([command, "--model", &super::model().display().to_string()])
+        .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs");
+    // It may end without having read everything.
+    let _ = child.stdin.take().expect("a pipe").write_all(input);
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_turn_too_long_does_not_end_the_chat() {
     let lines = format!("{}\nWhat is the capital of Japan?\n", "word ".repeat(9000));
-    child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("written");
-    let out = child.wait_with_output().expect("it ends");
+    let out = fed("chat", &["-n", "8"], lines.as_bytes());
     let (text, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success() && text.contains("Tokyo"), "{text}{errors}");
     assert!(errors.contains("8192") && errors.contains("left out"), "{errors}");
+}
+
+#[test]
+fn what_a_chat_understands() {
+    let lines = b"\xff\xfe\n/help\nWhat is the capital of Japan?\n/exit\nWhat is the capital of France?\n";
+    let out = fed("chat", &["-n", "8"], lines);
+    let (text, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success() && text.contains("Tokyo") && !text.contains("Paris"), "{text}{errors}");
+    assert!(errors.contains("not UTF-8 from byte 0") && errors.contains("/quit"), "{errors}");
+}
+
+#[test]
+fn an_answer_that_is_interrupted() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_isopace"))
+        .args(["generate", "Tell me a story.", "-n", "4000", "--ignore-eos"])
+        .args(["--model", &super::model().display().to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut first = [0];
+    child.stdout.as_mut().expect("a pipe").read_exact(&mut first).expect("a first letter");
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+    let out = child.wait_with_output().expect("it ends");
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(130), "{errors}");
+    assert!(errors.contains("tokens at"), "{errors}");
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_prompt() {
+    let ids = |text: &str| {
+        let out = fed("generate", &["--format", "json", "-n", "1"], text.as_bytes());
+        let v: Value = serde_json::from_slice(&out.stdout).expect("one JSON object");
+        v["prompt_ids"].clone()
+    };
+    assert_eq!(ids("\u{feff}Hello"), ids("Hello"));
+}
+
+#[test]
+fn megabytes_of_one_character() {
+    for text in [" ".repeat(3_000_000), "a".repeat(3_000_000), "\n".repeat(30_000_000)] {
+        for args in [&["--raw"][..], &[]] {
+            let (code, errors) = refusal(fed("generate", args, text.as_bytes()));
+            assert_eq!((code, errors.lines().count()), (2, 1), "{errors}");
+            assert!(errors.contains("[context]") && errors.contains("8192"), "{errors}");
+        }
+    }
+}
+
+#[test]
+fn without_a_default_model() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (variable, place) in [(Some("ISOPACE_CACHE"), dir.path().to_str().unwrap()), (None, ".isopace")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_isopace"));
+        for name in ["HOME", "XDG_CACHE_HOME", "ISOPACE_CACHE"] {
+            command.env_remove(name);
+        }
+        command.current_dir(dir.path()).args(["generate", "hi"]);
+        command.envs(variable.map(|v| (v, dir.path())));
+        let (code, text) = refusal(command.output().expect("the binary runs"));
+        assert_eq!((code, text.lines().count()), (2, 1), "{text}");
+        for part in [place, "make demo", "--model", "a .gguf file"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let pipe = dir.path().join("pipe.gguf").display().to_string();
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    for path in [pipe.as_str(), "/dev/null"] {
+        for args in [&["generate", "hi", "--model", path][..], &["info", path]] {
+            let (code, text) = refusal(isopace(args));
+            assert_eq!((code, text.lines().count()), (2, 1), "{text}");
+            assert!(text.contains(path) && text.contains("no regular file"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn where_output_cannot_go() {
+    let model = super::model().display().to_string();
+    let shell = |command: &str| {
+        let out = Command::new("bash")
+            .args(["-c", &format!("set -o pipefail; {command}"), env!("CARGO_BIN_EXE_isopace"), &model])
+            .stdin(Stdio::null())
+            .output()
+            .expect("bash runs");
+        (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    for command in ["info \"$1\"", "--help", "--version", "generate hi -n 2 --model \"$1\""] {
+        for (to, part) in [(">&-", "closed"), (">/dev/full", "No space left")] {
+            let (code, errors) = shell(&format!("\"$0\" {command} {to}"));
+            assert_eq!((code, errors.lines().count()), (Some(1), 1), "{command} {to}: {errors}");
+            assert!(errors.contains("[stdout]") && errors.contains(part), "{command} {to}: {errors}");
+        }
+    }
+    assert_eq!(shell("\"$0\" info \"$1\" >/dev/null"), (Some(0), String::new()));
+    let answer = "generate Count. -n 400 --ignore-eos --model \"$1\"";
+    assert_eq!(shell(&format!("\"$0\" {answer} | head -c 1")), (Some(0), String::new()));
+}
+
+#[test]
+fn info_tells_what_is_wrong() {
+    const KEY: &[u8] = b"llama.block_count";
+    let mut bytes = std::fs::read(super::model()).expect("the model");
+    let at = bytes.windows(KEY.len()).position(|w| w == KEY).expect("the key") + KEY.len();
+    // Behind the key: its type (4 bytes) and the number.
+    bytes[at + 4..at + 8].copy_from_slice(&29u32.to_le_bytes());
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), &bytes).expect("a file");
+    let path = file.path().to_str().expect("a path");
+    let out = isopace(&["info", path]);
+    let (text, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert_eq!((out.status.code(), errors.lines().count()), (Some(1), 1), "{errors}");
+    assert!(text.contains("272 tensors") && text.contains("llama.block_count = 29"), "{text}");
+    assert!(errors.contains(path) && errors.contains("9 tensors") && errors.contains("blk.29."), "{errors}");
+    let (code, errors) = refusal(isopace(&["generate", "hi", "--model", path]));
+    assert!(code == 1 && errors.contains("blk.29."), "{errors}");
 }

@@ -2,6 +2,7 @@
 
 mod creation;
 mod elementwise;
+mod fft;
 mod join;
 mod linalg;
 pub(crate) mod nn;
@@ -51,6 +52,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     join::register(m)?;
     reduce::register(m)?;
     linalg::register(m)?;
+    fft::register(m)?;
     quant::register(m)?;
     nn::register(m)?;
     aliases(m)
