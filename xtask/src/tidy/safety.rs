@@ -26,7 +26,6 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/cpu/src/vm/generic.rs", "calls functions of an instruction set that was found at run time"),
     ("crates/cpu/src/vm/ops.rs", "calls functions of an instruction set that was found at run time"),
     ("crates/cpu/tests/custom/", "typed operands as plain bytes"),
-    ("crates/lm/src/bin/isopace.rs", "looks at stdout before Rust's own start does"),
     ("crates/py/src/array.rs", "the buffer slots of the array class"),
     ("crates/py/src/buffer.rs", "the buffer protocol and DLPack"),
     ("crates/py/src/eval.rs", "the handler that lets Ctrl-C end an evaluation"),

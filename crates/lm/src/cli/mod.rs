@@ -192,15 +192,12 @@ fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Runs the program, told whether stdout was open when it started. Errors are one line on stderr; the exit code
-/// is 2 for a bad option, 130 after Ctrl-C and 1 for anything else.
-pub fn main(stdout_open: bool) -> ExitCode {
+/// Runs the program. Errors are one line on stderr; the exit code is 2 for a bad option, 130 after Ctrl-C
+/// and 1 for anything else.
+pub fn main() -> ExitCode {
     isopace::init();
     if std::env::var_os("ISOPACE_EXPLAIN").is_some_and(|v| !v.is_empty() && v != "0") {
         isopace::compile::on_miss(|name, miss| note(&format!("isopace: compile `{name}`: {miss}")));
-    }
-    if !stdout_open {
-        return exit_code(Err(err!(Io, "[stdout] it is closed; /dev/null takes what nobody wants")));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

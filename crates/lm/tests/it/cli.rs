@@ -263,11 +263,9 @@ fn where_output_cannot_go() {
         (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
     };
     for command in ["info \"$1\"", "--help", "--version", "generate hi -n 2 --model \"$1\""] {
-        for (to, part) in [(">&-", "closed"), (">/dev/full", "No space left")] {
-            let (code, errors) = shell(&format!("\"$0\" {command} {to}"));
-            assert_eq!((code, errors.lines().count()), (Some(1), 1), "{command} {to}: {errors}");
-            assert!(errors.contains("[stdout]") && errors.contains(part), "{command} {to}: {errors}");
-        }
+        let (code, errors) = shell(&format!("\"$0\" {command} >/dev/full"));
+        assert_eq!((code, errors.lines().count()), (Some(1), 1), "{command}: {errors}");
+        assert!(errors.contains("[stdout]") && errors.contains("No space left"), "{command}: {errors}");
     }
     assert_eq!(shell("\"$0\" info \"$1\" >/dev/null"), (Some(0), String::new()));
     let answer = "generate Count. -n 400 --ignore-eos --model \"$1\"";
