@@ -137,6 +137,15 @@ pub(crate) mod x86 {
         }
     }
 
+    /// Asks for the cache lines of `s` in the second-level cache.
+    #[inline(always)]
+    pub fn prefetch_l2(s: &[u8]) {
+        for line in s.chunks(64) {
+            // SAFETY: SSE is part of x86-64, and a prefetch never faults, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
+        }
+    }
+
     macro_rules! moves {
         ($($feature:literal: $load:ident, $store:ident, $t:ty, $n:literal, $v:ty, $l:ident, $s:ident;)*) => { $(
             /// Loads one vector.
