@@ -37,7 +37,7 @@ pub(crate) fn combine<T: Load>(
 
 /// At most `N` values, with zeros behind them.
 #[inline(always)]
-pub(super) fn padded<T: Copy + Default, const N: usize>(s: &[T]) -> [T; N] {
+pub(crate) fn padded<T: Copy + Default, const N: usize>(s: &[T]) -> [T; N] {
     let mut a = [T::default(); N];
     a[..s.len()].copy_from_slice(s);
     a
