@@ -367,7 +367,7 @@ fn gelu() {
             let mut made = Vec::new();
             let r = time(9, || {
                 for _ in 0..times {
-                    k.run(&mut [x.clone()], &cells, &mut made).unwrap();
+                    k.run(&mut [x.clone().into()], &cells, &mut made).unwrap();
                     made.clear();
                 }
             });
