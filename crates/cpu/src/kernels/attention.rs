@@ -270,9 +270,9 @@ fn prefill<K: Load, V: Load>(
                     t.s.fill(0.0);
                 } else {
                     let k = &t.k[..panel::packed_len(len, d, NR)];
-                    panel::tiles(&t.queries, k, d, |i, j, tile| {
+                    panel::tiles(&t.queries, rows, k, d, |i, j, tile| {
                         let w = NR.min(len - j);
-                        for (r, tile) in tile.iter().enumerate().take(rows - i) {
+                        for (r, tile) in tile.iter().enumerate() {
                             t.s[(i + r) * BLOCK + j..][..w].copy_from_slice(&tile[..w]);
                         }
                     });
@@ -285,9 +285,9 @@ fn prefill<K: Load, V: Load>(
                 let s = Mat::new(&t.s, 0, rows, len, BLOCK as isize, 1).expect("rows of scores");
                 panel::pack::<f32, MR>(s, &mut t.weights);
                 let weights = &t.weights[..panel::packed_len(rows, len, MR)];
-                panel::tiles(weights, &t.v[..panel::packed_len(dv, len, NR)], len, |i, j, tile| {
+                panel::tiles(weights, rows, &t.v[..panel::packed_len(dv, len, NR)], len, |i, j, tile| {
                     let w = NR.min(dv - j);
-                    for (r, tile) in tile.iter().enumerate().take(rows - i) {
+                    for (r, tile) in tile.iter().enumerate() {
                         for (o, v) in t.o[(i + r) * dv + j..][..w].iter_mut().zip(tile) {
                             *o += v;
                         }

@@ -143,8 +143,8 @@ pub(super) fn strip_product(
     first: usize,
 ) {
     let n = NR.min(rows - first);
-    panel::tiles(x, w, cols, |i, _, tile| {
-        for (r, t) in tile.iter().enumerate().take(m - i) {
+    panel::tiles(x, m, w, cols, |i, _, tile| {
+        for (r, t) in tile.iter().enumerate() {
             // SAFETY: rows first .. first + n of the outputs belong to this strip alone, and each
             // strip is one chunk of the job.
             unsafe { out.slice((i + r) * rows + first, n) }.copy_from_slice(&t[..n]);

@@ -116,10 +116,15 @@ pub struct Grouped<'a> {
 /// Rows of a strip: one chunk of work, and a panel of a product with several vectors.
 const STRIP: usize = NR;
 
+/// A cache line of values: what is loaded whole does not straddle two.
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+struct Line([f32; 16]);
+
 /// A vector laid out for the kernel in use, with the sums of its groups.
 #[derive(Default)]
 struct Vector {
-    x: Vec<f32>,
+    x: Vec<Line>,
     sums: Vec<f32>,
 }
 
@@ -333,11 +338,11 @@ impl Vector {
         let per = lookup(w);
         let n = per.unwrap_or(1);
         self.x.clear();
-        self.x.resize(x.len().next_multiple_of(16 * n), 0.0);
-        for (o, x) in self.x.chunks_exact_mut(16 * n).zip(x.chunks(16 * n)) {
+        self.x.resize(x.len().next_multiple_of(16 * n) / 16, Line::default());
+        for (o, x) in self.x.chunks_exact_mut(n).zip(x.chunks(16 * n)) {
             for (lane, x) in x.chunks(n).enumerate() {
-                for (k, x) in x.iter().enumerate() {
-                    o[k * 16 + lane] = *x;
+                for (o, x) in o.iter_mut().zip(x) {
+                    o.0[lane] = *x;
                 }
             }
         }
@@ -375,25 +380,45 @@ mod avx512 {
         biases: &[f32],
         out: &mut [f32],
     ) {
+        match (lookup(w), w.bits) {
+            (Some(_), 1) => rows_of::<1>(w, v, words, scales, biases, out),
+            (Some(_), 2) => rows_of::<2>(w, v, words, scales, biases, out),
+            (Some(_), _) => rows_of::<4>(w, v, words, scales, biases, out),
+            (None, _) => rows_of::<0>(w, v, words, scales, biases, out),
+        }
+    }
+
+    /// [`rows`] for codes of `BITS` bits that are looked up, or, for 0, for codes that are cut.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    fn rows_of<const BITS: u32>(
+        w: &Grouped<'_>,
+        v: &Vector,
+        words: &[u32],
+        scales: &[f32],
+        biases: &[f32],
+        out: &mut [f32],
+    ) {
         let (n, groups) = (w.words(), w.cols / w.group);
+        let (look, cut) = (Look::new(w), Cut::new(w.bits, w.code));
         for (c, out) in out.chunks_mut(4).enumerate() {
-            // The last rows of a matrix may be fewer than four: the last one stands in.
-            let row = |a: usize| c * 4 + a.min(out.len() - 1);
-            let s: [&[f32]; 4] = std::array::from_fn(|a| &scales[row(a) * groups..]);
-            let r: [&[u32]; 4] = std::array::from_fn(|a| &words[row(a) * n..][..n]);
-            let mut total = match (lookup(w), w.bits) {
-                (Some(_), 1) => by_words::<1>(w, &v.x, r, s),
-                (Some(_), 2) => by_words::<2>(w, &v.x, r, s),
-                (Some(_), _) => by_words::<4>(w, &v.x, r, s),
-                (None, _) => by_codes(w, &v.x, r, s),
-            };
-            for (i, sums) in v.sums.as_chunks::<16>().0.iter().enumerate() {
-                // What follows a row's biases is the next row's.
-                let own = first_lanes(groups - 16 * i);
-                for a in 0..4 {
-                    let bias = load_f32x16(at(biases, row(a) * groups + 16 * i));
-                    total[a] = _mm512_mask3_fmadd_ps(bias, load_f32x16(sums), total[a], own);
+            let mut total = [_mm512_setzero_ps(); 4];
+            // One row after the other: few loads that walk on without a jump are what the hardware
+            // prefetches.
+            for a in 0..out.len() {
+                let row = c * 4 + a;
+                let (words, scales) = (&words[row * n..], &scales[row * groups..]);
+                let mut sum = if BITS == 0 {
+                    cut.row(&v.x[..w.cols / 16], bytemuck::cast_slice(words), w.group, scales)
+                } else {
+                    look.row::<BITS>(&v.x, words, n, scales)
+                };
+                for (i, sums) in v.sums.as_chunks::<16>().0.iter().enumerate() {
+                    // What follows a row's biases is the next row's.
+                    let bias = load_f32x16(at(biases, row * groups + 16 * i));
+                    let own = first_lanes(groups - 16 * i);
+                    sum = _mm512_mask3_fmadd_ps(bias, load_f32x16(sums), sum, own);
                 }
+                total[a] = sum;
             }
             match out.first_chunk_mut() {
                 Some(four) => store_f32x4(four, sums_x16(total)),
@@ -411,68 +436,48 @@ mod avx512 {
         ((1u32 << n.min(16)) - 1) as __mmask16
     }
 
-    /// Sums of scaled codes that are looked up, 16 words at a time.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn by_words<const BITS: u32>(
-        w: &Grouped<'_>,
-        x: &[f32],
-        rows: [&[u32]; 4],
-        scales: [&[f32]; 4],
-    ) -> [__m512; 4] {
-        let per = 32 / BITS as usize;
-        let mask = (1u32 << BITS) - 1;
-        let table = load_f32x16(&std::array::from_fn(|i| w.code.value(i as u32 & mask)));
-        let group_of = load_i32x16(&std::array::from_fn(|i| (i * per / w.group) as i32));
-        let mut total = [_mm512_setzero_ps(); 4];
-        for (b, x) in x.chunks_exact(16 * per).enumerate() {
-            let words = b * 16..rows[0].len().min(b * 16 + 16);
-            // Plain loops: a closure with vectors may be left as a call.
-            let mut v = [_mm512_setzero_si512(); 4];
-            for a in 0..4 {
-                v[a] = if words.len() == 16 {
-                    load_i32x16(bytemuck::cast_ref(at::<u32, 16>(rows[a], words.start)))
-                } else {
-                    load_i32x16(bytemuck::cast_ref(&padded::<u32, 16>(&rows[a][words.clone()])))
-                };
-            }
-            let mut acc = [_mm512_setzero_ps(); 4];
-            for x in x.as_chunks::<16>().0 {
-                let x = load_f32x16(x);
-                for a in 0..4 {
-                    acc[a] = _mm512_fmadd_ps(_mm512_permutexvar_ps(v[a], table), x, acc[a]);
-                    v[a] = _mm512_srli_epi32::<BITS>(v[a]);
-                }
-            }
-            for a in 0..4 {
-                let s = load_f32x16(at(scales[a], b * 16 * per / w.group));
-                let s = _mm512_permutexvar_ps(group_of, s);
-                // Lanes past the end of the row would meet the next row's scales.
-                total[a] = _mm512_mask3_fmadd_ps(acc[a], s, total[a], first_lanes(words.len()));
-            }
-        }
-        total
+    /// Looks codes up, 16 words at a time.
+    struct Look {
+        table: __m512,
+        /// The group, counted from the first word's, that each of 16 words belongs to.
+        group_of: __m512i,
+        /// Groups in 16 words.
+        groups: usize,
     }
 
-    /// Sums of scaled codes in their order, a group at a time.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn by_codes(w: &Grouped<'_>, x: &[f32], rows: [&[u32]; 4], scales: [&[f32]; 4]) -> [__m512; 4] {
-        let cut = Cut::new(w.bits, w.code);
-        let bytes: [&[u8]; 4] = rows.map(bytemuck::cast_slice);
-        let mut total = [_mm512_setzero_ps(); 4];
-        for (g, x) in x[..w.cols].chunks_exact(w.group).enumerate() {
-            let mut acc = [_mm512_setzero_ps(); 4];
-            for (c, x) in x.as_chunks::<16>().0.iter().enumerate() {
-                let x = load_f32x16(x);
-                for a in 0..4 {
-                    let v = cut.values(bytes[a], g * w.group / 16 + c);
-                    acc[a] = _mm512_fmadd_ps(v, x, acc[a]);
-                }
-            }
-            for a in 0..4 {
-                total[a] = _mm512_fmadd_ps(acc[a], _mm512_set1_ps(scales[a][g]), total[a]);
+    impl Look {
+        #[target_feature(enable = "avx512f")]
+        fn new(w: &Grouped<'_>) -> Look {
+            let (per, mask) = (32 / w.bits, (1u32 << w.bits) - 1);
+            Look {
+                table: load_f32x16(&std::array::from_fn(|i| w.code.value(i as u32 & mask))),
+                group_of: load_i32x16(&std::array::from_fn(|i| (i * per / w.group) as i32)),
+                groups: 16 * per / w.group,
             }
         }
-        total
+
+        /// Sums of the scaled codes of a row of `n` words; others may follow.
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        fn row<const BITS: u32>(&self, x: &[Line], words: &[u32], n: usize, scales: &[f32]) -> __m512 {
+            let mut total = _mm512_setzero_ps();
+            let blocks = x.chunks_exact(32 / BITS as usize).zip(words.chunks(16));
+            for (b, (x, words)) in blocks.enumerate() {
+                let mut v = match words.first_chunk() {
+                    Some(whole) => load_i32x16(bytemuck::cast_ref::<[u32; 16], _>(whole)),
+                    None => load_i32x16(bytemuck::cast_ref(&padded::<u32, 16>(words))),
+                };
+                let mut acc = _mm512_setzero_ps();
+                for x in x {
+                    acc = _mm512_fmadd_ps(_mm512_permutexvar_ps(v, self.table), load_f32x16(&x.0), acc);
+                    v = _mm512_srli_epi32::<BITS>(v);
+                }
+                let s = _mm512_permutexvar_ps(self.group_of, load_f32x16(at(scales, b * self.groups)));
+                // Lanes past the end of the row hold what follows it.
+                total = _mm512_mask3_fmadd_ps(acc, s, total, first_lanes(n - b * 16));
+            }
+            total
+        }
     }
 
     /// Cuts 16 codes out of a row's bytes.
@@ -499,6 +504,21 @@ mod avx512 {
                 mask: _mm512_set1_epi32((1 << bits) - 1),
                 table: load_f32x16(&std::array::from_fn(|i| fp4(i as u32))),
             }
+        }
+
+        /// Sums of the scaled codes of a row in their order, a group at a time.
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        fn row(&self, x: &[Line], bytes: &[u8], group: usize, scales: &[f32]) -> __m512 {
+            let mut total = _mm512_setzero_ps();
+            for (g, (x, s)) in x.chunks_exact(group / 16).zip(scales).enumerate() {
+                let mut acc = _mm512_setzero_ps();
+                for (c, x) in x.iter().enumerate() {
+                    acc = _mm512_fmadd_ps(self.values(bytes, g * group / 16 + c), load_f32x16(&x.0), acc);
+                }
+                total = _mm512_fmadd_ps(acc, _mm512_set1_ps(*s), total);
+            }
+            total
         }
 
         /// The values of codes 16 `c` to 16 `c` + 15.

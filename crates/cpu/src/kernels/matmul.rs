@@ -70,7 +70,7 @@ impl<'a, T> Mat<'a, T> {
     }
 
     /// Rows `r .. r + n`.
-    fn rows_from(self, r: usize, n: usize) -> Self {
+    pub(crate) fn rows_from(self, r: usize, n: usize) -> Self {
         debug_assert!(r + n <= self.rows);
         Mat { offset: (self.offset as isize + r as isize * self.row) as usize, rows: n, ..self }
     }
@@ -149,7 +149,8 @@ pub fn matmul<T: MatElem>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) -> Result
 }
 
 thread_local! {
-    static PACKS: RefCell<[Vec<f32>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+    static PACKED_LEFT: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    static PACKED_STRIP: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
     static SCRATCH: RefCell<[Vec<f32>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
@@ -240,12 +241,15 @@ impl MatElem for bf16 {
     }
 }
 
-/// Floats of a packed operand at a time: 8 MiB.
+/// Floats of a packed left operand at a time: 8 MiB.
 const PACKED: usize = 2 << 20;
-/// Panels of rows and of columns in a chunk of work: 96 × 128 elements.
-const CHUNK: (usize, usize) = (8, 4);
+/// Floats of a packed strip of the right operand: 512 KiB, half of a usual second-level cache.
+const STRIP: usize = 128 << 10;
+/// Rows that a strip meets in a chunk of work, at most: so many hide what its packing costs.
+const HIGH: usize = 43 * MR;
 
-/// Multiplies by packed panels.
+/// Multiplies by packed panels: the left operand is packed by all threads, a strip of the right one by
+/// the thread that multiplies with it, in whose cache it stays.
 fn panels<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) {
     if thin(a, b, out) {
         return;
@@ -257,36 +261,31 @@ fn panels<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) {
     }
     let shared = Shared::new(out);
     let rows = (PACKED / k / MR).max(1) * MR;
-    let cols = (PACKED / k / NR).max(1) * NR;
-    PACKS.with_borrow_mut(|[left, right]| {
+    let cols = (STRIP / k / NR).clamp(1, 2) * NR;
+    PACKED_LEFT.with_borrow_mut(|left| {
         for i0 in (0..m).step_by(rows) {
             let a = a.rows_from(i0, rows.min(m - i0));
             left.resize(panel::packed_len(a.rows, k, MR), 0.0);
             panel::pack_parallel::<T, MR>(a, left);
-            for j0 in (0..n).step_by(cols) {
-                let b = b.cols_from(j0, cols.min(n - j0)).transposed();
-                right.resize(panel::packed_len(b.rows, k, NR), 0.0);
-                panel::pack_parallel::<T, NR>(b, right);
-                let (down, across) = (left.len() / k / MR, right.len() / k / NR);
-                let (down, across) = (down.div_ceil(CHUNK.0), across.div_ceil(CHUNK.1));
-                let (left, right) = (&left[..], &right[..]);
-                pool::parallel_for(down * across, |c| {
-                    let (ci, cj) = (c % down, c / down);
-                    let (ri, rj) = (ci * CHUNK.0 * MR, cj * CHUNK.1 * NR);
-                    let left = &left[ri * k..];
-                    let right = &right[rj * k..];
-                    let left = &left[..left.len().min(CHUNK.0 * MR * k)];
-                    let right = &right[..right.len().min(CHUNK.1 * NR * k)];
-                    panel::tiles(left, right, k, |i, j, tile| {
-                        let (i, j) = (ri + i, rj + j);
+            let high = a.rows.div_ceil(a.rows.div_ceil(HIGH)).next_multiple_of(MR);
+            let (left, down) = (&left[..], a.rows.div_ceil(high));
+            pool::parallel_for(down * n.div_ceil(cols), |c| {
+                let (i1, j1) = (c % down * high, c / down * cols);
+                let b = b.cols_from(j1, cols.min(n - j1)).transposed();
+                PACKED_STRIP.with_borrow_mut(|strip| {
+                    strip.resize(panel::packed_len(b.rows, k, NR), 0.0);
+                    panel::pack::<T, NR>(b, strip);
+                    panel::tiles(&left[i1 * k..], high.min(a.rows - i1), strip, k, |i, j, tile| {
                         let w = NR.min(b.rows - j);
-                        for (r, t) in tile.iter().enumerate().take(a.rows - i) {
+                        for (r, t) in tile.iter().enumerate() {
                             // SAFETY: a tile of the output is computed by one chunk, once.
-                            T::narrow(&t[..w], unsafe { shared.slice((i0 + i + r) * n + j0 + j, w) });
+                            let out = unsafe { shared.slice((i0 + i1 + i + r) * n + j1 + j, w) };
+                            // A copy of a length that varies is a call.
+                            if w == NR { T::narrow(t, out) } else { T::narrow(&t[..w], out) }
                         }
                     });
                 });
-            }
+            });
         }
     });
 }
@@ -310,7 +309,7 @@ fn widen<'s, T: Load>(a: Mat<'_, T>, scratch: &'s mut Vec<f32>) -> Mat<'s, f32> 
 }
 
 /// Columns of a chunk of a vector–matrix product by rows.
-const STRIP: usize = 256;
+const ROW_STRIP: usize = 256;
 
 /// Products with one row or one column; false where the other operand has no unit stride.
 fn thin<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) -> bool {
@@ -340,7 +339,7 @@ fn thin<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) -> bool {
         });
     } else {
         // Short sums are left to one thread by making the strips longer.
-        let strip = STRIP.max(16384 / k);
+        let strip = ROW_STRIP.max(16384 / k);
         pool::for_chunks(out, strip, |i, out| {
             SCRATCH.with_borrow_mut(|[line, sums]| {
                 let b = b.cols_from(i * strip, out.len());
@@ -393,6 +392,8 @@ mod tests {
             (17, 33, 64),
             (200, 130, 90),
             (64, 300, 70),
+            (1100, 40, 9),
+            (5, 70, 2100),
             (5, 4, 0),
         ] {
             let mut data = |n: usize| {

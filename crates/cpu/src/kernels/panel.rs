@@ -28,75 +28,75 @@ pub(crate) const fn packed_len(rows: usize, k: usize, w: usize) -> usize {
 /// Packs the rows of `a` in panels of `W`: element (r, c) goes to panel r / W at `c · W + r % W`.
 /// The right operand of a product is packed as its transpose.
 pub(crate) fn pack<T: Load, const W: usize>(a: Mat<'_, T>, dst: &mut [f32]) {
-    let k = a.cols();
-    for (p, dst) in dst[..packed_len(a.rows(), k, W)].chunks_exact_mut((W * k).max(1)).enumerate() {
-        pack_panel::<T, W>(a, p * W, dst);
+    let (rows, k) = (a.rows(), a.cols());
+    let dst = &mut dst[..packed_len(rows, k, W)];
+    for (p, dst) in dst.chunks_exact_mut((W * k).max(1)).enumerate() {
+        let a = a.rows_from(p * W, W.min(rows - p * W));
+        if a.unit_columns() {
+            crate::isa::dispatch!(
+                avx512: x86::pack_rows::<T, W>(a, dst),
+                avx2: pack_rows::<T, W>(a, dst),
+                portable: pack_rows::<T, W>(a, dst),
+            );
+            continue;
+        }
+        let whole = a.unit_rows() && a.rows() == W;
+        for (c, o) in dst.as_chunks_mut::<W>().0.iter_mut().enumerate() {
+            if whole {
+                T::widen(a.column(c, 0, W), o);
+                continue;
+            }
+            o.fill(0.0);
+            for (r, o) in o.iter_mut().enumerate().take(a.rows()) {
+                T::widen(std::slice::from_ref(a.at(r, c)), std::slice::from_mut(o));
+            }
+        }
     }
 }
 
 /// [`pack`] on the pool.
 pub(crate) fn pack_parallel<T: Load, const W: usize>(a: Mat<'_, T>, dst: &mut [f32]) {
-    let panel = (W * a.cols()).max(1);
-    let per = (16384 / panel).max(1);
-    pool::for_chunks(&mut dst[..packed_len(a.rows(), a.cols(), W)], panel * per, |i, dst| {
-        for (p, dst) in dst.chunks_exact_mut(panel).enumerate() {
-            pack_panel::<T, W>(a, (i * per + p) * W, dst);
-        }
+    let (rows, k) = (a.rows(), a.cols());
+    let per = (16384 / (W * k).max(1)).max(1) * W;
+    pool::for_chunks(&mut dst[..packed_len(rows, k, W)], per * k, |i, dst| {
+        pack::<T, W>(a.rows_from(i * per, per.min(rows - i * per)), dst);
     });
 }
 
-fn pack_panel<T: Load, const W: usize>(a: Mat<'_, T>, first: usize, dst: &mut [f32]) {
-    let (k, n) = (a.cols(), W.min(a.rows() - first));
-    let columns = dst.as_chunks_mut::<W>().0;
-    if a.unit_rows() && n == W {
-        for (c, o) in columns.iter_mut().enumerate() {
-            T::widen(a.column(c, first, W), o);
+/// Packs at most `W` rows, each contiguous.
+fn pack_rows<T: Load, const W: usize>(a: Mat<'_, T>, dst: &mut [f32]) {
+    let mut lines = [[0f32; RUN]; W];
+    for (c, o) in dst.as_chunks_mut::<W>().0.chunks_mut(RUN).enumerate() {
+        for (r, line) in lines.iter_mut().enumerate().take(a.rows()) {
+            T::widen(&a.slice(r)[c * RUN..][..o.len()], line);
         }
-    } else if a.unit_columns() {
-        let mut lines = [[0f32; RUN]; W];
-        for (c, o) in columns.chunks_mut(RUN).enumerate() {
-            for (r, line) in lines.iter_mut().enumerate().take(n) {
-                T::widen(&a.slice(first + r)[c * RUN..][..o.len()], line);
-            }
-            transpose(&lines, o);
-        }
-    } else {
-        for (c, o) in columns.iter_mut().enumerate().take(k) {
-            for (r, o) in o.iter_mut().enumerate() {
-                if r < n {
-                    T::widen(std::slice::from_ref(a.at(first + r, c)), std::slice::from_mut(o));
-                } else {
-                    *o = 0.0;
-                }
+        for (c, o) in o.iter_mut().enumerate() {
+            for r in 0..W {
+                o[r] = lines[r][c];
             }
         }
     }
 }
 
-#[inline]
-fn transpose<const W: usize>(lines: &[[f32; RUN]; W], out: &mut [[f32; W]]) {
-    for (c, o) in out.iter_mut().enumerate().take(RUN) {
-        for r in 0..W {
-            o[r] = lines[r][c];
-        }
-    }
-}
-
-/// One tile: `out[i, j] = Σ_c a[c · MR + i] · b[c · NR + j]`.
-pub(crate) fn tile(a: &[f32], b: &[f32], out: &mut Tile) {
+/// One tile: `out[i, j] = Σ_c a[c · MR + i] · b[c · NR + j]` for i below `rows`; other rows are not defined.
+fn tile(a: &[f32], b: &[f32], rows: usize, out: &mut Tile) {
     crate::isa::dispatch!(
-        avx512: x86::tile512(a, b, out),
-        avx2: x86::tile256(a, b, out),
-        portable: tile_portable(a, b, out),
+        avx512: match rows {
+            ..=4 => x86::tile512::<4>(a, b, out),
+            5..=8 => x86::tile512::<8>(a, b, out),
+            _ => x86::tile512::<MR>(a, b, out),
+        },
+        avx2: x86::tile256(a, b, rows, out),
+        portable: tile_portable(a, b, rows, out),
     )
 }
 
-fn tile_portable(a: &[f32], b: &[f32], out: &mut Tile) {
+fn tile_portable(a: &[f32], b: &[f32], rows: usize, out: &mut Tile) {
     *out = [[0.0; NR]; MR];
     for (a, b) in a.as_chunks::<MR>().0.iter().zip(b.as_chunks::<NR>().0) {
-        for i in 0..MR {
-            for j in 0..NR {
-                out[i][j] = madd::<{ cfg!(target_arch = "aarch64") }>(a[i], b[j], out[i][j]);
+        for (a, out) in a.iter().zip(out.iter_mut()).take(rows) {
+            for (b, out) in b.iter().zip(out) {
+                *out = madd::<{ cfg!(target_arch = "aarch64") }>(*a, *b, *out);
             }
         }
     }
@@ -105,22 +105,59 @@ fn tile_portable(a: &[f32], b: &[f32], out: &mut Tile) {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::*;
+    use crate::kernels::vecmat::padded;
     use crate::simd::lanes::at;
     use crate::simd::lanes::x86::*;
     use std::arch::x86_64::*;
 
+    /// Packs at most `W` rows, each contiguous, in squares of 16.
     #[target_feature(enable = "avx512f")]
-    pub(super) fn tile512(a: &[f32], b: &[f32], out: &mut Tile) {
-        let mut acc = [[_mm512_setzero_ps(); 2]; MR];
+    pub(super) fn pack_rows<T: Load, const W: usize>(a: Mat<'_, T>, dst: &mut [f32]) {
+        let k = a.cols();
+        for r in (0..W).step_by(16) {
+            let n = a.rows().saturating_sub(r).min(16);
+            let rows: [&[T]; 16] = std::array::from_fn(|i| if i < n { a.slice(r + i) } else { &[] });
+            for c in (0..k).step_by(16) {
+                let mut v = [_mm512_setzero_ps(); 16];
+                for i in 0..16 {
+                    if W > i
+                        && let Some(from) = rows[i].get(c..)
+                    {
+                        v[i] = match from.first_chunk() {
+                            Some(whole) => widen_x16(whole),
+                            None => widen_x16(&padded(from)),
+                        };
+                    }
+                }
+                transpose_x16(&mut v);
+                let to = &mut dst[c * W + r..];
+                for j in 0..16.min(k - c) {
+                    // A column of 12 is written with four values of the next, which comes after it.
+                    match to[j * W..].first_chunk_mut() {
+                        Some(whole) => store_f32x16(whole, v[j]),
+                        None => {
+                            let mut last = [0f32; 16];
+                            store_f32x16(&mut last, v[j]);
+                            to[j * W..].copy_from_slice(&last[..W]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn tile512<const ROWS: usize>(a: &[f32], b: &[f32], out: &mut Tile) {
+        let mut acc = [[_mm512_setzero_ps(); 2]; ROWS];
         for (a, b) in a.as_chunks::<MR>().0.iter().zip(b.as_chunks::<NR>().0) {
             let b = [load_f32x16(at(b, 0)), load_f32x16(at(b, 16))];
-            for i in 0..MR {
+            for i in 0..ROWS {
                 let x = _mm512_set1_ps(a[i]);
                 acc[i][0] = _mm512_fmadd_ps(x, b[0], acc[i][0]);
                 acc[i][1] = _mm512_fmadd_ps(x, b[1], acc[i][1]);
             }
         }
-        for i in 0..MR {
+        for i in 0..ROWS {
             let (low, high) = out[i].split_at_mut(16);
             store_f32x16(low.first_chunk_mut().expect("16 columns"), acc[i][0]);
             store_f32x16(high.first_chunk_mut().expect("16 columns"), acc[i][1]);
@@ -128,8 +165,8 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn tile256(a: &[f32], b: &[f32], out: &mut Tile) {
-        for i0 in [0, 6] {
+    pub(super) fn tile256(a: &[f32], b: &[f32], rows: usize, out: &mut Tile) {
+        for i0 in (0..rows.min(MR)).step_by(6) {
             for j0 in [0, 16] {
                 let mut acc = [[_mm256_setzero_ps(); 2]; 6];
                 for (a, b) in a.as_chunks::<MR>().0.iter().zip(b.as_chunks::<NR>().0) {
@@ -151,13 +188,21 @@ mod x86 {
     }
 }
 
-/// All tiles of a product of packed operands, by one thread: `store(first row, first column, tile)`.
-pub(crate) fn tiles(a: &[f32], b: &[f32], k: usize, mut store: impl FnMut(usize, usize, &Tile)) {
+/// All tiles of a product of packed operands, by one thread: `store(first row, first column, rows of
+/// the tile)`. `a` holds at least `rows` rows; what `b` is padded with is computed too.
+pub(crate) fn tiles(
+    a: &[f32],
+    rows: usize,
+    b: &[f32],
+    k: usize,
+    mut store: impl FnMut(usize, usize, &[[f32; NR]]),
+) {
     let mut t = [[0f32; NR]; MR];
-    for (j, b) in b.chunks_exact(NR * k).enumerate() {
-        for (i, a) in a.chunks_exact(MR * k).enumerate() {
-            tile(a, b, &mut t);
-            store(i * MR, j * NR, &t);
+    for (i, a) in a.chunks_exact(MR * k).enumerate().take(rows.div_ceil(MR)) {
+        let n = MR.min(rows - i * MR);
+        for (j, b) in b.chunks_exact(NR * k).enumerate() {
+            tile(a, b, n, &mut t);
+            store(i * MR, j * NR, &t[..n]);
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn combine<T: Load>(
 
 /// At most `N` values, with zeros behind them.
 #[inline(always)]
-pub(super) fn padded<T: Copy + Default, const N: usize>(s: &[T]) -> [T; N] {
+pub(crate) fn padded<T: Copy + Default, const N: usize>(s: &[T]) -> [T; N] {
     let mut a = [T::default(); N];
     a[..s.len()].copy_from_slice(s);
     a
@@ -129,38 +129,36 @@ macro_rules! over_vectors {
                 let tail: [[f32; $n]; G] = std::array::from_fn(|g| padded(&x[g * k + whole..(g + 1) * k]));
                 for j in (0..m.rows()).step_by(4) {
                     let n = 4.min(m.rows() - j);
-                    let rows: [&[T]; 4] = std::array::from_fn(|a| m.slice(j + a.min(n - 1)));
-                    let vectors: [&[[T; $n]]; 4] = rows.map(|r| &r.as_chunks().0[..count]);
-                    let mut acc = [[$zero(); 4]; G];
-                    for i in 0..count {
-                        // A plain loop: a closure with vectors may be left as a call.
-                        let mut row = [$zero(); 4];
-                        for a in 0..4 {
-                            row[a] = $widen(&vectors[a][i]);
+                    let mut sums = [[$zero(); 4]; G];
+                    // One row after the other: few loads that walk on without a jump are what the
+                    // hardware prefetches.
+                    for a in 0..n {
+                        let row = m.slice(j + a);
+                        let mut acc = [$zero(); G];
+                        for (i, r) in row.as_chunks().0[..count].iter().enumerate() {
+                            let r = $widen(r);
+                            for g in 0..G {
+                                acc[g] = $fma($load(&xs[g][i]), r, acc[g]);
+                            }
+                        }
+                        if whole < k {
+                            let r = $widen(&padded(&row[whole..]));
+                            for g in 0..G {
+                                acc[g] = $fma($load(&tail[g]), r, acc[g]);
+                            }
                         }
                         for g in 0..G {
-                            let x = $load(&xs[g][i]);
-                            for a in 0..4 {
-                                acc[g][a] = $fma(x, row[a], acc[g][a]);
-                            }
-                        }
-                    }
-                    if whole < k {
-                        for a in 0..4 {
-                            let row = $widen(&padded(&rows[a][whole..]));
-                            for g in 0..G {
-                                acc[g][a] = $fma($load(&tail[g]), row, acc[g][a]);
-                            }
+                            sums[g][a] = acc[g];
                         }
                     }
                     for g in 0..G {
                         // A copy of a length that varies is a call, which no vector survives.
                         let to = &mut out[g * stride + j..];
                         if n == 4 {
-                            store_f32x4(to.first_chunk_mut().expect("four results"), $sums(acc[g]));
+                            store_f32x4(to.first_chunk_mut().expect("four results"), $sums(sums[g]));
                         } else {
                             let mut four = [0f32; 4];
-                            store_f32x4(&mut four, $sums(acc[g]));
+                            store_f32x4(&mut four, $sums(sums[g]));
                             to[..n].copy_from_slice(&four[..n]);
                         }
                     }
@@ -221,8 +219,13 @@ macro_rules! over_vectors {
                     }
                 }
                 let w: [&[f32]; G] = std::array::from_fn(|g| &w[g * w_stride..][..m.rows()]);
+                // More work on a row than a core looks ahead: rows are asked for 8 KiB before their turn.
+                let ahead = (8 << 10) / (m.cols() * size_of::<T>());
                 for j in 0..m.rows() {
                     let row = &m.slice(j)[c..][..if PART { width } else { W * $n }];
+                    if j + ahead < m.rows() {
+                        prefetch_l2(bytemuck::cast_slice(&m.slice(j + ahead)[c..][..row.len()]));
+                    }
                     let mut wide = [$zero(); W];
                     for i in 0..W {
                         wide[i] = if PART { $widen(&padded(row)) } else { $widen(&row.as_chunks().0[i]) };

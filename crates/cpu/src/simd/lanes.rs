@@ -110,6 +110,42 @@ pub(crate) mod x86 {
         _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps::<1>(s))
     }
 
+    /// Exchanges rows and columns of a square.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub fn transpose_x16(v: &mut [__m512; 16]) {
+        // Quarter q of `s[4 i + c]` is column 4 q + c of rows 4 i to 4 i + 3.
+        let mut s = [_mm512_setzero_pd(); 16];
+        for i in (0..16).step_by(4) {
+            let pairs = |a, b| (_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+            let ((a, b), (c, d)) = (pairs(v[i], v[i + 1]), pairs(v[i + 2], v[i + 3]));
+            let [a, b, c, d] = [a, b, c, d].map(|x| _mm512_castps_pd(x));
+            s[i] = _mm512_unpacklo_pd(a, c);
+            s[i + 1] = _mm512_unpackhi_pd(a, c);
+            s[i + 2] = _mm512_unpacklo_pd(b, d);
+            s[i + 3] = _mm512_unpackhi_pd(b, d);
+        }
+        for c in 0..4 {
+            let low = _mm512_shuffle_f64x2::<0x44>(s[c], s[4 + c]);
+            let high = _mm512_shuffle_f64x2::<0xee>(s[c], s[4 + c]);
+            let low2 = _mm512_shuffle_f64x2::<0x44>(s[8 + c], s[12 + c]);
+            let high2 = _mm512_shuffle_f64x2::<0xee>(s[8 + c], s[12 + c]);
+            v[c] = _mm512_castpd_ps(_mm512_shuffle_f64x2::<0x88>(low, low2));
+            v[4 + c] = _mm512_castpd_ps(_mm512_shuffle_f64x2::<0xdd>(low, low2));
+            v[8 + c] = _mm512_castpd_ps(_mm512_shuffle_f64x2::<0x88>(high, high2));
+            v[12 + c] = _mm512_castpd_ps(_mm512_shuffle_f64x2::<0xdd>(high, high2));
+        }
+    }
+
+    /// Asks for the cache lines of `s` in the second-level cache.
+    #[inline(always)]
+    pub fn prefetch_l2(s: &[u8]) {
+        for line in s.chunks(64) {
+            // SAFETY: SSE is part of x86-64, and a prefetch never faults, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
+        }
+    }
+
     macro_rules! moves {
         ($($feature:literal: $load:ident, $store:ident, $t:ty, $n:literal, $v:ty, $l:ident, $s:ident;)*) => { $(
             /// Loads one vector.

@@ -1,6 +1,6 @@
 //! From a region to a program: opcodes with their loops, registers by liveness.
 
-use super::ops::{OpFn, unary};
+use super::ops::{ARGS, OpFn, unary};
 use super::{cast, chain, float, generic, int};
 use isopace_core::op::{Region, RegionNode, Row};
 use isopace_core::{Dtype, Result, bail};
@@ -24,7 +24,7 @@ pub enum Place {
 pub struct Inst {
     pub work: Loop,
     pub dst: Place,
-    pub args: [Place; 3],
+    pub args: [Place; ARGS],
 }
 
 /// How an opcode is computed.
@@ -56,6 +56,13 @@ pub struct Program {
 }
 
 const NONE: Place = Place::Cell(0);
+
+/// Operands of an opcode, filled up.
+fn filled<const N: usize>(of: [Place; N]) -> [Place; ARGS] {
+    let mut all = [NONE; ARGS];
+    all[..N].copy_from_slice(&of);
+    all
+}
 
 fn is_half(d: Dtype) -> bool {
     matches!(d, Dtype::F16 | Dtype::BF16)
@@ -89,25 +96,42 @@ fn fold(region: &Region) -> Vec<Option<u32>> {
     }
     let mut out: Vec<Option<u32>> = vec![None; region.nodes.len()];
     for (i, node) in region.nodes.iter().enumerate() {
-        let RegionNode::Row { row, args, dtype: Dtype::F32 } = node else { continue };
-        out[i] = args.iter().copied().enumerate().find_map(|(k, a)| match &region.nodes[a as usize] {
-            RegionNode::Row { row: inner, dtype: Dtype::F32, .. } if uses[a as usize] == 1 => {
-                (out[a as usize].is_none() && chain::lookup(*inner, *row, k == 1).is_some()).then_some(a)
+        for a in args_of(node).iter().copied().filter(|a| uses[*a as usize] == 1) {
+            out[i] = Some(a);
+            if chain_of(region, &out, i).is_some() {
+                break;
             }
-            _ => None,
-        });
+            out[i] = None;
+        }
     }
     out
 }
 
+/// The loop of a node together with the operands folded into it, if there is one.
+fn chain_of(region: &Region, folded: &[Option<u32>], mut i: usize) -> Option<OpFn> {
+    let mut steps: SmallVec<[(Row, bool); 4]> = SmallVec::new();
+    loop {
+        let RegionNode::Row { row, args, dtype: Dtype::F32 } = &region.nodes[i] else { return None };
+        let inner = folded[i];
+        steps.push((*row, inner.is_some_and(|f| args[0] != f)));
+        match inner {
+            Some(f) => i = f as usize,
+            None => break,
+        }
+    }
+    steps.reverse();
+    chain::lookup(&steps)
+}
+
 /// The operands that the loop of a node reads: those of a folded operand first.
-fn operands(region: &Region, folded: &[Option<u32>], i: usize) -> SmallVec<[u32; 3]> {
+fn operands(region: &Region, folded: &[Option<u32>], i: usize) -> SmallVec<[u32; ARGS]> {
     let args = args_of(&region.nodes[i]);
     match folded[i] {
         None => args.into(),
         Some(f) => {
-            let inner = args_of(&region.nodes[f as usize]);
-            inner.iter().chain(args.iter().filter(|a| **a != f)).copied().collect()
+            let mut all = operands(region, folded, f as usize);
+            all.extend(args.iter().copied().filter(|a| *a != f));
+            all
         }
     }
 }
@@ -170,8 +194,8 @@ impl Builder<'_> {
                 }
                 let input = Place::Input(*index as u16);
                 self.at[i] = Some(match dtype {
-                    Dtype::F16 => self.emit(Loop::Own(unary::<float::LoadF16>()), [input, NONE, NONE]),
-                    Dtype::BF16 => self.emit(Loop::Own(unary::<float::LoadBF16>()), [input, NONE, NONE]),
+                    Dtype::F16 => self.emit(Loop::Own(unary::<float::LoadF16>()), filled([input])),
+                    Dtype::BF16 => self.emit(Loop::Own(unary::<float::LoadBF16>()), filled([input])),
                     _ => input,
                 });
             }
@@ -184,16 +208,13 @@ impl Builder<'_> {
                     bail!(Internal, "[fused] {} with {} operands", row.name(), args.len());
                 }
                 let reads = operands(self.region, &self.folded, i);
-                let mut places = [NONE; 3];
+                let mut places = [NONE; ARGS];
                 for (p, &a) in places.iter_mut().zip(&reads) {
                     *p = self.read(a)?;
                 }
                 let takes = self.region.nodes[args[args.len() - 1] as usize].dtype();
                 let found = match (self.folded[i], generic::lane(takes)) {
-                    (Some(f), _) => match &self.region.nodes[f as usize] {
-                        RegionNode::Row { row: inner, .. } => chain::lookup(*inner, *row, args[0] != f),
-                        _ => None,
-                    },
+                    (Some(_), _) => chain_of(self.region, &self.folded, i),
                     (None, Dtype::F32) => float::lookup(*row),
                     (None, lane) => int::lookup(*row, lane),
                 };
@@ -205,7 +226,7 @@ impl Builder<'_> {
             RegionNode::Cast { arg, .. } => {
                 let (arg, from) = (*arg, self.region.nodes[*arg as usize].dtype());
                 let place = self.read(arg)?;
-                self.compute(i, Loop::Own(cast::lookup(from, dtype)), [place, NONE, NONE], None);
+                self.compute(i, Loop::Own(cast::lookup(from, dtype)), filled([place]), None);
                 self.release(i, &[arg]);
             }
         }
@@ -213,7 +234,7 @@ impl Builder<'_> {
     }
 
     /// Emits the opcode of node `i`, straight into the output's memory where that has its lanes.
-    fn compute(&mut self, i: usize, work: Loop, args: [Place; 3], round: Option<Dtype>) {
+    fn compute(&mut self, i: usize, work: Loop, args: [Place; ARGS], round: Option<Dtype>) {
         let output = self.region.outputs.iter().position(|&o| o as usize == i);
         let half = is_half(self.region.nodes[i].dtype());
         let place = match (output, round) {
@@ -227,7 +248,7 @@ impl Builder<'_> {
                 let raw = self.emit(work, args);
                 let round =
                     if d == Dtype::F16 { unary::<float::RoundF16>() } else { unary::<float::RoundBF16>() };
-                let place = self.emit(Loop::Own(round), [raw, NONE, NONE]);
+                let place = self.emit(Loop::Own(round), filled([raw]));
                 self.give_back(raw);
                 place
             }
@@ -236,7 +257,7 @@ impl Builder<'_> {
     }
 
     /// Emits an opcode into a fresh register, which is never one of its operands.
-    fn emit(&mut self, work: Loop, args: [Place; 3]) -> Place {
+    fn emit(&mut self, work: Loop, args: [Place; ARGS]) -> Place {
         let r = self.free.pop().unwrap_or_else(|| {
             self.program.regs += 1;
             self.program.regs - 1
@@ -283,7 +304,7 @@ impl Builder<'_> {
             Dtype::BF16 => unary::<float::StoreBF16>(),
             d => super::ops::copy(d.size()),
         };
-        self.program.insts.push(Inst { work: Loop::Own(work), dst, args: [place, NONE, NONE] });
+        self.program.insts.push(Inst { work: Loop::Own(work), dst, args: filled([place]) });
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! Rows not listed here take the generic path, which evaluates [`Row::meaning`] in float64.
 
 use super::ops::{
-    Arg, OpFn, binary, binary_narrow, lane, opcodes, rows, select, target, unary, unary_narrow,
+    Args, OpFn, binary, binary_narrow, lane, opcodes, rows, select, target, unary, unary_narrow,
 };
 use crate::simd::lanes::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::simd::math;
@@ -70,7 +70,7 @@ opcodes! {
 
 /// # Safety
 /// As [`OpFn`].
-unsafe fn whole(f: fn(&[f32], &mut [f32]), dst: *mut u8, n: usize, args: &[Arg; 3]) {
+unsafe fn whole(f: fn(&[f32], &mut [f32]), dst: *mut u8, n: usize, args: &Args) {
     // SAFETY: passed on from the caller.
     unsafe {
         let out = target::<f32>(dst, n);
@@ -86,21 +86,21 @@ unsafe fn whole(f: fn(&[f32], &mut [f32]), dst: *mut u8, n: usize, args: &[Arg; 
 
 /// # Safety
 /// As [`OpFn`].
-unsafe fn sin(dst: *mut u8, n: usize, args: &[Arg; 3]) {
+unsafe fn sin(dst: *mut u8, n: usize, args: &Args) {
     // SAFETY: passed on from the caller.
     unsafe { whole(math::sin, dst, n, args) }
 }
 
 /// # Safety
 /// As [`OpFn`].
-unsafe fn cos(dst: *mut u8, n: usize, args: &[Arg; 3]) {
+unsafe fn cos(dst: *mut u8, n: usize, args: &Args) {
     // SAFETY: passed on from the caller.
     unsafe { whole(math::cos, dst, n, args) }
 }
 
 /// # Safety
 /// As [`OpFn`].
-unsafe fn pow(dst: *mut u8, n: usize, args: &[Arg; 3]) {
+unsafe fn pow(dst: *mut u8, n: usize, args: &Args) {
     // SAFETY: passed on from the caller; a chunk of the output is filled from chunks of the operands.
     unsafe {
         let out = target::<f32>(dst, n);

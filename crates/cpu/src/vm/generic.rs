@@ -1,6 +1,6 @@
 //! Opcodes without a loop of their own: lane by lane through the table's meaning.
 
-use super::ops::Arg;
+use super::ops::Args;
 use crate::elem::by_dtype;
 use isopace_core::op::Row;
 use isopace_core::op::scalar_ops::{round, round_complex, wrap};
@@ -16,7 +16,7 @@ const STRIP: usize = 64;
 
 /// # Safety
 /// As for [`super::ops::OpFn`], operands holding lanes of `takes`, `dst` lanes of `gives`.
-pub unsafe fn run(row: Row, takes: Dtype, gives: Dtype, dst: *mut u8, n: usize, args: &[Arg; 3]) {
+pub unsafe fn run(row: Row, takes: Dtype, gives: Dtype, dst: *mut u8, n: usize, args: &Args) {
     let m = row.meaning();
     for at in (0..n).step_by(STRIP) {
         let len = STRIP.min(n - at);
@@ -64,7 +64,7 @@ unsafe fn read<T: Copy + Default>(
     takes: Dtype,
     at: usize,
     len: usize,
-    args: &[Arg; 3],
+    args: &Args,
     widen: impl Fn(&dyn Wide) -> T,
 ) -> [[T; STRIP]; 3] {
     let mut out = [[T::default(); STRIP]; 3];

@@ -12,12 +12,17 @@ pub struct Arg {
     pub scalar: bool,
 }
 
-/// A loop: writes `n` lanes from up to three operands.
+/// Operands of a loop, at most.
+pub const ARGS: usize = 4;
+/// The operands of a loop; those that it does not have are anything.
+pub type Args = [Arg; ARGS];
+
+/// A loop: writes `n` lanes from its operands.
 ///
 /// # Safety
 /// `dst` is valid for writing `n` lanes of the result type and overlaps no operand; each operand is
 /// valid for reading `n` lanes of its type, or one if it is a scalar; all are aligned.
-pub type OpFn = unsafe fn(dst: *mut u8, n: usize, args: &[Arg; 3]);
+pub type OpFn = unsafe fn(dst: *mut u8, n: usize, args: &Args);
 
 /// # Safety
 /// As [`OpFn`].
@@ -46,7 +51,7 @@ pub unsafe fn target<'a, T>(dst: *mut u8, n: usize) -> &'a mut [T] {
 /// # Safety
 /// As [`OpFn`].
 #[inline(always)]
-unsafe fn un<O: Un, const FMA: bool>(dst: *mut u8, n: usize, args: &[Arg; 3]) {
+unsafe fn un<O: Un, const FMA: bool>(dst: *mut u8, n: usize, args: &Args) {
     // SAFETY: passed on from the caller.
     unsafe {
         let out = target::<O::R>(dst, n);
@@ -61,7 +66,7 @@ unsafe fn un<O: Un, const FMA: bool>(dst: *mut u8, n: usize, args: &[Arg; 3]) {
 /// # Safety
 /// As [`OpFn`].
 #[inline(always)]
-unsafe fn bin<O: Bin, const FMA: bool>(dst: *mut u8, n: usize, args: &[Arg; 3]) {
+unsafe fn bin<O: Bin, const FMA: bool>(dst: *mut u8, n: usize, args: &Args) {
     // SAFETY: passed on from the caller.
     unsafe {
         let out = target::<O::R>(dst, n);
@@ -86,7 +91,7 @@ unsafe fn bin<O: Bin, const FMA: bool>(dst: *mut u8, n: usize, args: &[Arg; 3]) 
 /// # Safety
 /// As [`OpFn`].
 #[inline(always)]
-unsafe fn body_select<T: Copy, const FMA: bool>(dst: *mut u8, n: usize, args: &[Arg; 3]) {
+unsafe fn body_select<T: Copy, const FMA: bool>(dst: *mut u8, n: usize, args: &Args) {
     // SAFETY: passed on from the caller.
     unsafe {
         let out = target::<T>(dst, n);
@@ -123,7 +128,7 @@ macro_rules! versions {
         /// As [`OpFn`], on a machine with the features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
-        unsafe fn $wide<$($g: $b),*>(dst: *mut u8, n: usize, args: &[Arg; 3]) {
+        unsafe fn $wide<$($g: $b),*>(dst: *mut u8, n: usize, args: &Args) {
             // SAFETY: passed on from the caller.
             unsafe { $body::<$($g,)* true>(dst, n, args) }
         }
@@ -131,13 +136,13 @@ macro_rules! versions {
         /// As [`OpFn`], on a machine with the features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,fma,f16c")]
-        unsafe fn $narrow<$($g: $b),*>(dst: *mut u8, n: usize, args: &[Arg; 3]) {
+        unsafe fn $narrow<$($g: $b),*>(dst: *mut u8, n: usize, args: &Args) {
             // SAFETY: passed on from the caller.
             unsafe { $body::<$($g,)* true>(dst, n, args) }
         }
         /// # Safety
         /// As [`OpFn`].
-        unsafe fn $portable<$($g: $b),*>(dst: *mut u8, n: usize, args: &[Arg; 3]) {
+        unsafe fn $portable<$($g: $b),*>(dst: *mut u8, n: usize, args: &Args) {
             // SAFETY: passed on from the caller.
             unsafe { $body::<$($g,)* { cfg!(target_arch = "aarch64") }>(dst, n, args) }
         }
