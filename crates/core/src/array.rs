@@ -437,7 +437,7 @@ mod tests {
     /// Codes, scales and biases: one node with three results.
     fn three() -> Vec<Array> {
         crate::reference::init();
-        let w = arange(0, 64, 1, Some(Dtype::F32)).unwrap().reshape(&[2, 32]).unwrap();
+        let w = arange(0, 64, 1, Some(Dtype::F32)).unwrap().reshape([2, 32]).unwrap();
         quantize(&w, Grouping { group: 32, bits: 4, mode: QuantMode::Affine }, None).unwrap()
     }
 
