@@ -267,7 +267,7 @@ fn of_nothing<T: Reduce>(op: Reduction) -> Result<T::Acc> {
 }
 
 /// Reduces rows of `n` elements, one for each of `out`, that are not in memory: `make` writes those
-/// from a position on. They exist a few blocks at a time, and the results are those of [`reduce`], bit by bit.
+/// from a position on. They exist a few blocks at a time, and the results are those of [`reduce()`], bit by bit.
 ///
 /// # Errors
 /// A minimum or maximum over nothing.
