@@ -14,64 +14,51 @@ use crate::{Dtype, Element, bail, err, runtime};
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Arrays that a node reads.
 pub type Inputs = SmallVec<[Array; 3]>;
 pub(crate) type Scalars = SmallVec<[Scalar; 2]>;
 
-/// What a node's results are: one of its own, or shared with every call of a compiled function.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Avals {
-    One(Aval),
-    Shared(Arc<[Aval]>),
-}
-
-impl std::ops::Deref for Avals {
-    type Target = [Aval];
-    #[inline]
-    fn deref(&self) -> &[Aval] {
-        match self {
-            Avals::One(a) => std::slice::from_ref(a),
-            Avals::Shared(a) => a,
-        }
-    }
-}
-/// Results of a node; one that nobody can ask for any more is gone.
-pub(crate) type Values = SmallVec<[Option<Value>; 1]>;
-
 /// An n-dimensional array whose elements are computed when they are first needed.
 ///
 /// Cloning is cheap and shares the array. Operations build new arrays and return `Result`; nothing is
 /// computed before [`Array::eval`] or a method that reads elements. Arrays may be used from any thread.
-pub struct Array {
-    pub(crate) node: Arc<Node>,
-    /// Which result of the node, and [`COUNTED`] for one of several.
-    out: u32,
-}
-
-/// Marks a handle on one of several results: the node counts those handles, so that a result goes with
-/// its last one, whatever becomes of the others.
-const COUNTED: u32 = 1 << 31;
+#[derive(Clone)]
+pub struct Array(Arc<Node>);
 
 pub(crate) struct Node {
     pub(crate) op: Op,
     pub(crate) scalars: Scalars,
-    pub(crate) avals: Avals,
+    results: Results,
     /// Order of creation; tells what existed before a trace began.
     pub(crate) id: u64,
     /// Epoch (high half) and index (low half) of the last walk; guarded by the claim lock.
     pub(crate) mark: AtomicU64,
-    /// Handles of each result, where there are several.
-    handles: SmallVec<[AtomicU32; 4]>,
     pub(crate) state: Mutex<State>,
+}
+
+/// A node's place among results.
+enum Results {
+    /// It makes one, which its state holds.
+    One(Aval),
+    /// Likewise; the aval is shared with every call of a compiled function.
+    Shared(Arc<[Aval]>),
+    /// It makes several. Each has a node of its own, owned by its handles alone, so that a result goes with
+    /// its last handle, whatever becomes of the others.
+    Several(Arc<[Aval]>, Box<[Mutex<Weak<Node>>]>),
+    /// It is one of several results of another node; its state becomes ready, or stays lazy.
+    Part(Arc<Node>, u32),
+    /// It is being dropped.
+    None,
 }
 
 pub(crate) enum State {
     Lazy(Inputs),
     Scheduled(Arc<Run>),
-    Ready(Values),
+    /// With the value of a node's one result; several are in their outlets.
+    Ready(Option<Value>),
     Failed(Error),
 }
 
@@ -83,125 +70,130 @@ pub(crate) fn next_id() -> u64 {
 }
 
 impl Node {
-    fn new(op: Op, scalars: Scalars, avals: Avals, state: State) -> Arc<Node> {
+    fn new(op: Op, scalars: Scalars, results: Results, state: State) -> Node {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let several = if avals.len() > 1 { avals.len() } else { 0 };
-        let handles = (0..several).map(|_| AtomicU32::new(0)).collect();
-        Arc::new(Node { op, scalars, avals, id, mark: AtomicU64::new(0), handles, state: Mutex::new(state) })
+        Node { op, scalars, results, id, mark: AtomicU64::new(0), state: Mutex::new(state) }
     }
 
-    /// Ends the node's computation. Results that nobody can ask for go at once.
-    pub(crate) fn finish(&self, result: Result<Values>) {
-        let mut unwanted = Values::new();
-        let mut state = self.state.lock();
-        let new = match result {
-            Ok(mut values) => {
-                for (value, handles) in values.iter_mut().zip(&self.handles) {
-                    if handles.load(Ordering::Acquire) == 0 {
-                        unwanted.push(value.take());
+    /// What its results have to show.
+    #[inline]
+    pub(crate) fn avals(&self) -> &[Aval] {
+        match &self.results {
+            Results::One(aval) => std::slice::from_ref(aval),
+            Results::Shared(avals) | Results::Several(avals, _) => avals,
+            Results::Part(node, out) => std::slice::from_ref(&node.avals()[*out as usize]),
+            Results::None => &[],
+        }
+    }
+
+    /// How many handles there are on a result, apart from the one through which this is asked.
+    pub(crate) fn handles(self: &Arc<Node>, out: u32) -> usize {
+        match &self.results {
+            Results::Several(_, parts) => parts[out as usize].lock().strong_count(),
+            _ => Arc::strong_count(self) - 1,
+        }
+    }
+
+    /// Ends the node's computation with the next outcomes, one a result. Results that nobody can ask for go
+    /// at once.
+    pub(crate) fn finish(&self, outcomes: &mut impl Iterator<Item = Result<Value>>) {
+        let mut next = || outcomes.next().unwrap_or_else(|| Err(err!(Internal, "[eval] too few results")));
+        let new = match &self.results {
+            Results::Several(_, parts) => {
+                let mut state = State::Ready(None);
+                for part in parts {
+                    let part = part.lock().upgrade();
+                    match (next(), part) {
+                        (Ok(value), Some(part)) => *part.state.lock() = State::Ready(Some(value)),
+                        (Ok(_), None) => (),
+                        (Err(e), _) => state = State::Failed(e),
                     }
                 }
-                State::Ready(values)
+                state
             }
-            Err(e) => State::Failed(e),
+            _ => next().map_or_else(State::Failed, |value| State::Ready(Some(value))),
         };
-        let old = std::mem::replace(&mut *state, new);
-        drop(state);
-        drop((old, unwanted));
+        let old = std::mem::replace(&mut *self.state.lock(), new);
+        drop(old);
     }
 
-    /// Takes a result out, if it is there.
-    fn take(&self, out: u32) -> Option<Value> {
-        match &mut *self.state.lock() {
-            State::Ready(values) => values.get_mut(out as usize)?.take(),
-            _ => None,
-        }
-    }
-}
-
-impl Clone for Array {
+    /// Hands over, one by one, what the node keeps alive.
     #[inline]
-    fn clone(&self) -> Array {
-        if self.out & COUNTED != 0 {
-            self.node.handles[self.out() as usize].fetch_add(1, Ordering::Relaxed);
-        }
-        Array { node: self.node.clone(), out: self.out }
-    }
-}
-
-impl Drop for Array {
-    #[inline]
-    fn drop(&mut self) {
-        if self.out & COUNTED != 0
-            && self.node.handles[self.out() as usize].fetch_sub(1, Ordering::AcqRel) == 1
-        {
-            drop(self.node.take(self.out()));
+    fn release(&mut self, mut to: impl FnMut(Array)) {
+        if let Results::Part(..) = self.results {
+            if let Results::Part(node, _) = std::mem::replace(&mut self.results, Results::None) {
+                to(Array(node));
+            }
+        } else if let State::Lazy(inputs) = self.state.get_mut() {
+            while let Some(a) = inputs.pop() {
+                to(a);
+            }
         }
     }
 }
 
 impl Drop for Node {
-    /// Drops chains of lazy nodes without recursion.
+    /// Drops chains of lazy nodes without recursion, whoever else drops parts of them meanwhile: of those
+    /// who hold a node, `Arc::into_inner` gives it to exactly one.
     fn drop(&mut self) {
-        let State::Lazy(inputs) = self.state.get_mut() else { return };
-        // Nothing is allocated unless an input that nobody else holds is lazy itself.
-        let mut stack: Vec<Inputs> = Vec::new();
-        let mut current = std::mem::take(inputs);
-        loop {
-            while let Some(mut a) = current.pop() {
-                if let Some(node) = Arc::get_mut(&mut a.node)
-                    && let State::Lazy(inputs) = node.state.get_mut()
-                    && !inputs.is_empty()
-                {
-                    stack.push(std::mem::take(inputs));
-                }
+        // Nothing is allocated unless an input that nobody else holds keeps others alive.
+        let mut rest: Vec<Array> = Vec::new();
+        let free = |Array(node), rest: &mut Vec<Array>| {
+            if let Some(mut node) = Arc::into_inner(node) {
+                node.release(|a| rest.push(a));
             }
-            match stack.pop() {
-                Some(next) => current = next,
-                None => return,
-            }
+        };
+        self.release(|a| free(a, &mut rest));
+        while let Some(a) = rest.pop() {
+            free(a, &mut rest);
         }
     }
 }
 
 impl Array {
     /// A lazy node with one result.
+    #[inline]
     pub(crate) fn lazy(op: Op, inputs: Inputs, scalars: Scalars, aval: Aval) -> Array {
-        Array::of(Node::new(op, scalars, Avals::One(aval), State::Lazy(inputs)), 0)
+        Array(Arc::new(Node::new(op, scalars, Results::One(aval), State::Lazy(inputs))))
     }
 
     /// A lazy node with several results.
-    pub(crate) fn lazy_many(op: Op, inputs: Inputs, scalars: Scalars, avals: Avals) -> SmallVec<[Array; 4]> {
+    pub(crate) fn lazy_many(
+        op: Op,
+        inputs: Inputs,
+        scalars: Scalars,
+        avals: Arc<[Aval]>,
+    ) -> SmallVec<[Array; 4]> {
         let mut outs = SmallVec::new();
-        Array::results(Node::new(op, scalars, avals, State::Lazy(inputs)), &mut outs);
+        let fill = |to: &mut Inputs, s: &mut Scalars| {
+            *to = inputs;
+            *s = scalars;
+        };
+        Array::lazy_filled(op, avals, fill, &mut outs);
         outs
     }
 
-    /// [`Array::lazy_many`] with what `fill` puts in as inputs and scalars. They are written where they
-    /// stay: moving them around costs more than all else in a call of a compiled function.
+    /// [`Array::lazy_many`] with what `fill` puts in as inputs and scalars, appended to `outs`. They are
+    /// written where they stay: moving them around costs more than all else in a call of a compiled function.
     #[inline]
     pub(crate) fn lazy_filled(
         op: Op,
-        avals: Avals,
+        avals: Arc<[Aval]>,
         fill: impl FnOnce(&mut Inputs, &mut Scalars),
         outs: &mut SmallVec<[Array; 4]>,
     ) {
-        let mut node = Node::new(op, Scalars::new(), avals, State::Lazy(Inputs::new()));
+        let n = avals.len() as u32;
+        let results = match n {
+            1 => Results::Shared(avals),
+            _ => Results::Several(avals, (0..n).map(|_| Mutex::default()).collect()),
+        };
+        let mut node = Arc::new(Node::new(op, Scalars::new(), results, State::Lazy(Inputs::new())));
         if let Some(Node { scalars, state, .. }) = Arc::get_mut(&mut node)
             && let State::Lazy(inputs) = state.get_mut()
         {
             fill(inputs, scalars);
         }
-        Array::results(node, outs);
-    }
-
-    /// Appends the results of a node. The last one takes the node itself: one result counts one reference.
-    #[inline]
-    fn results(node: Arc<Node>, outs: &mut SmallVec<[Array; 4]>) {
-        let n = node.avals.len() as u32;
-        for out in 1..n {
-            outs.push(Array::of(node.clone(), out - 1));
-        }
+        outs.extend((1..n).map(|out| Array::of(node.clone(), out - 1)));
         if n > 0 {
             outs.push(Array::of(node, n - 1));
         }
@@ -210,35 +202,40 @@ impl Array {
     /// A handle on a result of a node.
     #[inline]
     pub(crate) fn of(node: Arc<Node>, out: u32) -> Array {
-        match node.handles.get(out as usize) {
-            None => Array { node, out },
-            Some(handles) => {
-                handles.fetch_add(1, Ordering::Relaxed);
-                Array { node, out: out | COUNTED }
-            }
+        let Results::Several(_, parts) = &node.results else { return Array(node) };
+        let mut part = parts[out as usize].lock();
+        if let Some(part) = part.upgrade() {
+            return Array(part);
+        }
+        let results = Results::Part(node.clone(), out);
+        let new = Arc::new(Node::new(node.op.clone(), Scalars::new(), results, State::Lazy(Inputs::new())));
+        *part = Arc::downgrade(&new);
+        Array(new)
+    }
+
+    /// The node that computes it.
+    #[inline]
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        match &self.0.results {
+            Results::Part(node, _) => node,
+            _ => &self.0,
         }
     }
 
     /// Which result of the node it is.
     #[inline]
     pub(crate) fn out(&self) -> u32 {
-        self.out & !COUNTED
-    }
-
-    /// The computed value, moved out of one of several results if this is the last handle on it.
-    pub(crate) fn take_last(&self) -> Option<Value> {
-        let last =
-            self.out & COUNTED != 0 && self.node.handles[self.out() as usize].load(Ordering::Acquire) == 1;
-        if last { self.node.take(self.out()) } else { None }
+        match self.0.results {
+            Results::Part(_, out) => out,
+            _ => 0,
+        }
     }
 
     /// A computed array.
     pub fn ready(value: Value, dtype: Dtype) -> Array {
         let aval = Aval::new(value.layout.shape.clone(), dtype);
-        Array::of(
-            Node::new(Op::Contiguous, smallvec![], Avals::One(aval), State::Ready(smallvec![Some(value)])),
-            0,
-        )
+        let state = State::Ready(Some(value));
+        Array(Arc::new(Node::new(Op::Contiguous, smallvec![], Results::One(aval), state)))
     }
 
     /// An array of these elements in row-major order.
@@ -276,8 +273,12 @@ impl Array {
         Ok(Array::ready(Value::contiguous(buffer, &aval), dtype))
     }
 
+    #[inline]
     pub(crate) fn aval(&self) -> &Aval {
-        &self.node.avals[self.out() as usize]
+        match &self.0.results {
+            Results::One(aval) => aval,
+            _ => &self.0.avals()[0],
+        }
     }
 
     /// Extents, outermost first.
@@ -315,12 +316,12 @@ impl Array {
 
     /// True when the elements are computed.
     pub fn is_ready(&self) -> bool {
-        matches!(*self.node.state.lock(), State::Ready(_))
+        matches!(*self.node().state.lock(), State::Ready(_))
     }
 
     /// True when both are the same array, not only equal.
     pub fn same(&self, other: &Array) -> bool {
-        Arc::ptr_eq(&self.node, &other.node) && self.out == other.out
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Computes the elements.
@@ -346,13 +347,23 @@ impl Array {
 
     /// The value or why there is none, once the node's computation has ended.
     pub(crate) fn outcome(&self) -> Option<Result<Value>> {
-        match &*self.node.state.lock() {
-            State::Ready(values) => {
-                Some(values.get(self.out() as usize).cloned().flatten().ok_or_else(|| {
-                    err!(Internal, "[eval] result {} of {} is gone", self.out(), self.node.op.name())
-                }))
+        match &*self.node().state.lock() {
+            State::Ready(value) => {
+                let gone = || err!(Internal, "[eval] result {} of {} is gone", self.out(), self.0.op.name());
+                let value = match (&self.0.results, value) {
+                    (Results::Part(..), _) => self.part_value(),
+                    (_, value) => value.clone(),
+                };
+                Some(value.ok_or_else(gone))
             }
             State::Failed(e) => Some(Err(e.clone())),
+            _ => None,
+        }
+    }
+
+    fn part_value(&self) -> Option<Value> {
+        match &*self.0.state.lock() {
+            State::Ready(value) => value.clone(),
             _ => None,
         }
     }
@@ -418,13 +429,13 @@ fn cast_bytes_mut<T: Element>(s: &mut [T]) -> &mut [u8] {
 
 impl fmt::Debug for Array {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match &*self.node.state.lock() {
+        let state = match &*self.node().state.lock() {
             State::Lazy(_) => "lazy ",
             State::Scheduled(_) => "scheduled ",
             State::Ready(_) => "",
             State::Failed(_) => "failed ",
         };
-        write!(f, "{state}{} {:?}", self.node.op.name(), self.aval())
+        write!(f, "{state}{} {:?}", self.0.op.name(), self.aval())
     }
 }
 
@@ -457,13 +468,30 @@ mod tests {
 
     #[test]
     fn a_result_that_nobody_can_ask_for_is_not_kept() {
-        let biases = three().pop().unwrap();
+        let mut outs = three();
+        let node = outs[0].node().clone();
+        let biases = outs.pop().unwrap();
+        drop(outs);
         biases.eval().unwrap();
-        match &*biases.node.state.lock() {
-            State::Ready(values) => {
-                assert_eq!(values.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true]);
+        let kept = |out| Array::of(node.clone(), out).part_value().is_some();
+        assert_eq!([kept(0), kept(1), kept(2)], [false, false, true]);
+    }
+
+    #[test]
+    fn threads_that_drop_a_long_chain_do_not_recurse() {
+        crate::reference::init();
+        for _ in 0..20 {
+            let mut chain = vec![Array::from_slice(&[1.0f32], [1]).unwrap()];
+            for _ in 0..100_000 {
+                chain.push(chain[chain.len() - 1].add(1.0).unwrap());
             }
-            _ => panic!("not ready"),
-        };
+            // Both hold the whole chain; whichever comes second to a node goes on with its inputs.
+            let (a, b) = (chain.last().cloned(), chain.last().cloned());
+            drop(chain);
+            std::thread::scope(|s| {
+                s.spawn(|| drop(a));
+                s.spawn(|| drop(b));
+            });
+        }
     }
 }

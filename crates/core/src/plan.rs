@@ -166,15 +166,19 @@ impl Plan {
         let mut made = Vec::new();
         for i in 0..self.steps.len() {
             let step = self.parts(i);
-            let cells: SmallVec<[Number; 4]> = step.cells.iter().map(|&c| cells[c as usize]).collect();
+            let mut own = SmallVec::<[Number; 4]>::new();
+            for &c in step.cells {
+                own.push(cells[c as usize]);
+            }
+            let cells = &own;
             let ran = match step.work {
-                Work::Call(callee) => self.call(&**callee, &step, &mut slots, &cells),
+                Work::Call(callee) => self.call(&**callee, &step, &mut slots, cells),
                 Work::View(view) => {
-                    self.bind(step.reads, &mut slots).and_then(|ins| view.run(ins, &cells, &mut made))
+                    self.bind(step.reads, &mut slots).and_then(|ins| view.run(ins, cells, &mut made))
                 }
                 Work::Kernel(k) => self
                     .bind(step.reads, &mut slots)
-                    .and_then(|mut ins| runtime::timed(|| k.run(&mut ins, &cells, &mut made))),
+                    .and_then(|mut ins| runtime::timed(|| k.run(&mut ins, cells, &mut made))),
             };
             if cfg!(debug_assertions) && ran.is_ok() {
                 self.texts[i].check(&made)?;
@@ -192,7 +196,11 @@ impl Plan {
                 }
             }
         }
-        self.outputs.iter().map(|(read, _)| self.take(&mut slots, *read)).collect()
+        let mut outs = Vec::with_capacity(self.outputs.len());
+        for (read, _) in &self.outputs {
+            outs.push(self.take(&mut slots, *read)?);
+        }
+        Ok(outs)
     }
 
     fn parts(&self, i: usize) -> Parts<'_> {
@@ -261,7 +269,8 @@ impl Plan {
         }
         let slots: &'a [Option<Outcome>] = slots;
         let mut given = given.into_iter();
-        let bind = |read: &Read| {
+        let mut ins = SmallVec::new();
+        for read in reads {
             let mut input = match (read.then, read.from) {
                 (Then::Give, _) => given.next().ok_or_else(|| self.too_early(*read))??.into(),
                 (_, Source::Constant(c)) => {
@@ -278,9 +287,9 @@ impl Plan {
             if let Some(view) = self.layouts.get(read.view as usize) {
                 input.layout = Cow::Borrowed(view);
             }
-            Ok(input)
-        };
-        reads.iter().map(bind).collect()
+            ins.push(input);
+        }
+        Ok(ins)
     }
 
     /// Runs a called plan. Its values move from slots to slots, however many there are.

@@ -18,7 +18,7 @@ use crate::plan::{Outcome, Plan};
 use crate::{bail, err};
 use hashbrown::HashTable;
 use parking_lot::{Condvar, Mutex};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -126,9 +126,9 @@ impl Run {
 struct Task {
     run: Arc<Run>,
     plan: Result<Arc<Plan>>,
-    leaves: Vec<Array>,
+    leaves: Leaves,
     cells: SmallVec<[Number; 4]>,
-    held: Vec<Arc<Node>>,
+    held: SmallVec<[Arc<Node>; 4]>,
     turn: Turn,
 }
 
@@ -165,37 +165,49 @@ pub fn synchronize() {
 
 /// Waits until the array is computed by whoever claimed it.
 fn settle(a: &Array) -> Result<()> {
-    let run = match &*a.node.state.lock() {
+    let run = match &*a.node().state.lock() {
         State::Ready(_) => return Ok(()),
         State::Failed(e) => return Err(e.clone()),
         State::Scheduled(run) => run.clone(),
-        State::Lazy(_) => bail!(Internal, "[eval] {} was not claimed", a.node.op.name()),
+        State::Lazy(_) => bail!(Internal, "[eval] {} was not claimed", a.node().op.name()),
     };
     run.wait();
-    match &*a.node.state.lock() {
+    match &*a.node().state.lock() {
         State::Failed(e) => Err(e.clone()),
         _ => Ok(()),
     }
 }
+
+/// Arrays that are computed already, or by an earlier task.
+type Leaves = SmallVec<[Array; 4]>;
+/// Nodes on the way down, each with its inputs and how many of them are done.
+type Entered = SmallVec<[(Arc<Node>, Inputs, usize); 4]>;
 
 /// A pending node while its graph is claimed.
 struct Pending {
     node: Arc<Node>,
     inputs: Inputs,
     refs: SmallVec<[Ref; 3]>,
-    /// References from inside the claimed graph.
-    inner: usize,
+    /// References to each result from inside the claimed graph.
+    inner: SmallVec<[u32; 1]>,
+}
+
+impl Pending {
+    /// Whether somebody outside the claimed graph can ask for a result.
+    fn is_held(&self) -> bool {
+        self.inner.iter().enumerate().any(|(out, &inner)| self.node.handles(out as u32) > inner as usize)
+    }
 }
 
 #[derive(Default)]
 struct Walk {
     pending: Vec<Pending>,
-    leaves: Vec<Array>,
+    leaves: Leaves,
     epoch: u32,
 }
 
 fn claim(arrays: &[Array]) -> Result<Option<Task>> {
-    if arrays.iter().all(|a| !matches!(*a.node.state.lock(), State::Lazy(_))) {
+    if arrays.iter().all(|a| !matches!(*a.node().state.lock(), State::Lazy(_))) {
         return Ok(None);
     }
     let backend = backend()?;
@@ -217,12 +229,12 @@ fn claim(arrays: &[Array]) -> Result<Option<Task>> {
             return Err(e);
         }
     };
-    let held: Vec<bool> = walk.pending.iter().map(|p| Arc::strong_count(&p.node) > 1 + p.inner).collect();
+    let held: SmallVec<[bool; 16]> = walk.pending.iter().map(Pending::is_held).collect();
     let turn = Turn::take();
     drop(epoch);
 
     let plan = plans().find(&walk, &held, &**backend);
-    let mut task = Task { run, plan, leaves: walk.leaves, cells, held: Vec::new(), turn };
+    let mut task = Task { run, plan, leaves: walk.leaves, cells, held: SmallVec::new(), turn };
     for (p, held) in walk.pending.into_iter().zip(held) {
         if held {
             task.held.push(p.node);
@@ -242,8 +254,7 @@ const LEAF: u32 = 1 << 31;
 impl Walk {
     /// Claims every lazy node the arrays depend on, inputs first.
     fn visit(&mut self, arrays: &[Array], run: &Arc<Run>) -> Result<()> {
-        // (node, its inputs, how many of them are done)
-        let mut stack: Vec<(Arc<Node>, Inputs, usize)> = Vec::new();
+        let mut stack = SmallVec::new();
         for root in arrays {
             self.enter(root, run, &mut stack)?;
             while let Some((_, inputs, next)) = stack.last_mut() {
@@ -264,19 +275,14 @@ impl Walk {
         Ok(())
     }
 
-    fn enter(
-        &mut self,
-        a: &Array,
-        run: &Arc<Run>,
-        stack: &mut Vec<(Arc<Node>, Inputs, usize)>,
-    ) -> Result<()> {
-        if mark_of(&a.node).0 == self.epoch {
+    fn enter(&mut self, a: &Array, run: &Arc<Run>, stack: &mut Entered) -> Result<()> {
+        if mark_of(a.node()).0 == self.epoch {
             return Ok(());
         }
-        let mut state = a.node.state.lock();
+        let mut state = a.node().state.lock();
         match &mut *state {
             State::Lazy(inputs) => {
-                if let Op::Param(_) = a.node.op {
+                if let Op::Param(_) = a.node().op {
                     bail!(
                         Trace,
                         "[eval] an array was evaluated (item, print, bool, NumPy...) inside a function being compiled; \
@@ -287,15 +293,15 @@ impl Walk {
                 *state = State::Scheduled(run.clone());
                 drop(state);
                 // The final mark is set when the node is left; this one ends repeated entry.
-                a.node.mark.store((self.epoch as u64) << 32, Ordering::Relaxed);
-                stack.push((a.node.clone(), inputs, 0));
+                a.node().mark.store((self.epoch as u64) << 32, Ordering::Relaxed);
+                stack.push((a.node().clone(), inputs, 0));
             }
             _ => {
                 let mark = (self.epoch as u64) << 32 | (LEAF | self.leaves.len() as u32) as u64;
-                a.node.mark.store(mark, Ordering::Relaxed);
+                a.node().mark.store(mark, Ordering::Relaxed);
                 drop(state);
-                for out in 0..a.node.avals.len() as u32 {
-                    self.leaves.push(Array::of(a.node.clone(), out));
+                for out in 0..a.node().avals().len() as u32 {
+                    self.leaves.push(Array::of(a.node().clone(), out));
                 }
             }
         }
@@ -305,21 +311,26 @@ impl Walk {
     fn leave(&mut self, node: Arc<Node>, inputs: Inputs) {
         let mut refs = SmallVec::new();
         for a in &inputs {
-            let index = mark_of(&a.node).1;
+            let index = mark_of(a.node()).1;
             if index & LEAF != 0 {
                 refs.push(Ref::Input((index & !LEAF) + a.out()));
             } else {
                 refs.push(Ref::Node(index, a.out()));
-                self.pending[index as usize].inner += 1;
+                self.pending[index as usize].inner[a.out() as usize] += 1;
             }
         }
         node.mark.store((self.epoch as u64) << 32 | self.pending.len() as u64, Ordering::Relaxed);
-        self.pending.push(Pending { node, inputs, refs, inner: 0 });
+        let inner = smallvec![0; node.avals().len()];
+        self.pending.push(Pending { node, inputs, refs, inner });
     }
 
     /// The scalars of all nodes. A symbolic one that is needed here and now becomes static.
     fn cells(&self) -> Result<SmallVec<[Number; 4]>> {
-        self.pending.iter().flat_map(|p| &p.node.scalars).map(|s| s.value("eval")).collect()
+        let mut cells = SmallVec::new();
+        for s in self.pending.iter().flat_map(|p| &p.node.scalars) {
+            cells.push(s.value("eval")?);
+        }
+        Ok(cells)
     }
 
     fn give_back(self) {
@@ -333,7 +344,7 @@ impl Walk {
         for (p, held) in self.pending.iter().zip(held) {
             p.node.op.hash(&mut h);
             p.refs.hash(&mut h);
-            p.node.avals[..].hash(&mut h);
+            p.node.avals().hash(&mut h);
             h.write_u8(*held as u8 | (p.node.scalars.len() as u8) << 1);
         }
         for l in &self.leaves {
@@ -349,7 +360,7 @@ impl Walk {
             && self.pending.iter().zip(&e.graph.nodes).all(|(p, g)| {
                 p.node.op == g.op
                     && p.refs == g.ins
-                    && p.node.avals[..] == g.avals[..]
+                    && *p.node.avals() == g.avals[..]
                     && p.node.scalars.len() == g.cells.len()
             })
             && self.leaves.iter().zip(&e.graph.inputs).all(|(l, i)| l.aval() == i)
@@ -364,12 +375,12 @@ impl Walk {
                 op: p.node.op.clone(),
                 ins: p.refs.clone(),
                 cells: (g.cells.len() as u32..).take(n).collect(),
-                avals: p.node.avals.iter().cloned().collect(),
+                avals: p.node.avals().iter().cloned().collect(),
             });
             // The plan serves every value of them.
             g.cells.resize(g.cells.len() + n, None);
             if held[i] {
-                g.outputs.extend((0..p.node.avals.len() as u32).map(|o| Ref::Node(i as u32, o)));
+                g.outputs.extend((0..p.node.avals().len() as u32).map(|o| Ref::Node(i as u32, o)));
             }
         }
         g
@@ -589,20 +600,19 @@ impl Task {
     fn execute(self) {
         let Task { run, plan, leaves, cells, held, turn } = self;
         // From here on a buffer that only this run holds is free to be written in place.
-        let inputs = values(leaves);
         let outcomes = match &plan {
-            Ok(plan) => run_guarded(plan, inputs, &cells),
+            Ok(plan) => run_guarded(plan, leaves, &cells),
             Err(e) => Err(e.clone()),
         };
         match outcomes {
             Ok(outcomes) => {
                 let mut outcomes = outcomes.into_iter();
-                for node in held {
-                    let n = node.avals.len();
-                    node.finish(outcomes.by_ref().take(n).map(|outcome| outcome.map(Some)).collect());
-                }
+                held.into_iter().for_each(|node| node.finish(&mut outcomes));
             }
-            Err(e) => held.into_iter().for_each(|node| node.finish(Err(e.clone()))),
+            Err(e) => {
+                let mut errors = std::iter::repeat_with(|| Err(e.clone()));
+                held.into_iter().for_each(|node| node.finish(&mut errors));
+            }
         }
         run.finish();
         drop(turn);
@@ -610,42 +620,23 @@ impl Task {
 }
 
 /// A panic in a kernel is a bug, but must not leave other threads waiting for ever.
-fn run_guarded(plan: &Plan, inputs: Vec<Outcome>, cells: &[Number]) -> Result<Vec<Outcome>> {
-    let run = std::panic::AssertUnwindSafe(|| plan.run(inputs, cells));
+fn run_guarded(plan: &Plan, leaves: Leaves, cells: &[Number]) -> Result<Vec<Outcome>> {
+    let run = std::panic::AssertUnwindSafe(|| plan.run(leaves.into_iter().map(value), cells));
     std::panic::catch_unwind(run).unwrap_or_else(|p| {
         let text = p.downcast_ref::<String>().map(|s| s.as_str()).or(p.downcast_ref::<&str>().copied());
         Err(err!(Internal, "[eval] a kernel panicked: {}", text.unwrap_or("no message")))
     })
 }
 
-/// The leaves' values. Those that nobody else can ask for move out of their nodes.
-fn values(leaves: Vec<Array>) -> Vec<Outcome> {
-    let mut all = Vec::with_capacity(leaves.len());
-    for outs in leaves.chunk_by(|a, b| Arc::ptr_eq(&a.node, &b.node)) {
-        let node = &outs[0].node;
-        if Arc::strong_count(node) == outs.len()
-            && let State::Ready(values) = &mut *node.state.lock()
-        {
-            let gone = || err!(Internal, "[eval] a leaf's value is gone");
-            all.extend(std::mem::take(values).into_iter().map(|value| value.ok_or_else(gone)));
-        } else {
-            all.extend(outs.iter().map(leaf));
-        }
-    }
-    all
-}
-
-/// A leaf's value, waiting for the run that makes it.
-fn leaf(a: &Array) -> Outcome {
-    let run = match &*a.node.state.lock() {
+/// A leaf's value, waiting for the run that makes it. The leaf's own hold on it ends here.
+fn value(leaf: Array) -> Outcome {
+    let run = match &*leaf.node().state.lock() {
         State::Scheduled(run) => Some(run.clone()),
         _ => None,
     };
     run.inspect(|run| run.wait());
-    if let Some(value) = a.take_last() {
-        return Ok(value);
-    }
-    a.outcome().unwrap_or_else(|| Err(err!(Internal, "[eval] a leaf did not become ready")))
+    let outcome = leaf.outcome();
+    outcome.unwrap_or_else(|| Err(err!(Internal, "[eval] a leaf did not become ready")))
 }
 
 /// The pending graph of these arrays before any pass, as text. For explaining; nothing is computed.

@@ -29,7 +29,8 @@ pub struct Scalar(Repr);
 #[derive(Clone, Debug)]
 enum Repr {
     Number(Number),
-    Symbolic(Symbol),
+    /// Behind a pointer, so that a scalar is as small as a number.
+    Symbolic(Arc<Symbol>),
     Failed(Arc<crate::Error>),
 }
 
@@ -130,7 +131,7 @@ impl Scalar {
     }
 
     pub(crate) fn from_symbol(s: Symbol) -> Scalar {
-        Scalar(Repr::Symbolic(s))
+        Scalar(Repr::Symbolic(Arc::new(s)))
     }
 
     /// The value. Of a symbolic scalar this makes the argument static: the reason and the caller's

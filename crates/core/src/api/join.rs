@@ -119,7 +119,7 @@ impl Array {
     /// # Errors
     /// `Argument` for a negative count, `Shape` unless there is one pair or one for each axis.
     pub fn pad(&self, widths: &[(i64, i64)], value: impl Into<Operand>) -> Result<Array> {
-        let (low, high, shape) = self.pad_shape(widths)?;
+        let (low, _, shape) = self.pad_shape(widths)?;
         let value = value.into().cast_value(self.dtype())?;
         if value.ndim() > 0 {
             bail!(Shape, "[pad] the value has shape {:?}; accepted: ()", value.shape());
@@ -127,7 +127,7 @@ impl Array {
         if shape == *self.shape() {
             return Ok(self.clone());
         }
-        node(Op::Pad(low, high), smallvec![self.clone(), value], smallvec![], shape, self.dtype())
+        node(Op::Pad(low), smallvec![self.clone(), value], smallvec![], shape, self.dtype())
     }
 
     /// Repeats the outermost elements before and after each axis.

@@ -1,11 +1,11 @@
 //! Custom kernels on arrays.
 
 use super::{Operand, no_valid_length};
-use crate::array::{Array, Avals, Inputs, Scalars};
+use crate::array::{Array, Inputs, Scalars};
 use crate::kernel::{InputKind, KernelFunction, KernelStats, KernelText, Specialization, TemplateValue};
 use crate::op::{CustomOp, KernelLaunch, Op};
 use crate::{Aval, Dtype, Result, Scalar, Shape, bail};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The most threads that a threadgroup may have.
@@ -187,31 +187,17 @@ impl MetalKernel {
         for (shape, &dtype) in call.output_shapes.iter().zip(call.output_dtypes) {
             avals.push(Aval::new(shape.clone(), dtype));
         }
-        let declared = avals.len();
         for (i, a) in inputs.iter().enumerate() {
             if self.0.is_mutable(i) {
                 avals.push(a.aval().clone());
             }
         }
-        let mutates = avals.len() > declared;
         let op = Op::Custom(CustomOp(Arc::new(KernelLaunch { spec, grid, threadgroup })));
-        let avals = match avals.len() {
-            1 => Avals::One(avals.swap_remove(0)),
-            _ => Avals::Shared(Arc::from_iter(avals)),
-        };
-        let outs = Array::lazy_many(op, Inputs::from_iter(inputs), scalars, avals);
-        if !mutates {
-            return Ok(outs.into_vec());
+        let inputs = Inputs::from_iter(inputs);
+        if avals.len() == 1 {
+            return Ok(vec![Array::lazy(op, inputs, scalars, avals.swap_remove(0))]);
         }
-        // Results of one node live and die together; a state must not live on with an output that is
-        // kept. As nodes of their own (which no plan shows) they are free of each other.
-        Ok(outs
-            .into_iter()
-            .map(|a| {
-                let aval = a.aval().clone();
-                Array::lazy(Op::Reshape, smallvec![a], Scalars::new(), aval)
-            })
-            .collect())
+        Ok(Array::lazy_many(op, inputs, scalars, Arc::from_iter(avals)).into_vec())
     }
 
     fn maker(&self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use super::gather::check_indices;
 use super::{Axes, Operand, node};
-use crate::array::{Array, Avals, Inputs};
+use crate::array::{Array, Inputs};
 use crate::error::Result;
 use crate::op::{GatherMatmul, Op};
 use crate::scalar::Scalar;
@@ -147,7 +147,7 @@ impl Array {
             if upper { (self.triu(0)?, self.triu(1)?) } else { (self.tril(0)?, self.tril(-1)?) };
         let avals = [Aval::new(lead, self.dtype()), Aval::new(self.shape().clone(), self.dtype())];
         let inputs = smallvec![near.add(far.matrix_transpose()?)?];
-        let outs = Array::lazy_many(Op::Eigh, inputs, smallvec![], Avals::Shared(avals.into()));
+        let outs = Array::lazy_many(Op::Eigh, inputs, smallvec![], avals.into());
         Ok((outs[0].clone(), outs[1].clone()))
     }
 

@@ -191,14 +191,15 @@ impl From<&Array> for Mask {
 /// length has to be looked through; one of known length is, so that an uncompiled decode loop keeps
 /// its shapes.
 fn leading_part(x: &Array) -> Option<(Array, Scalar)> {
-    let State::Lazy(inputs) = &*x.node.state.lock() else { return None };
-    match &x.node.op {
-        Op::SliceValid(2) => Some((inputs[0].clone(), x.node.scalars[0].clone())),
+    let State::Lazy(inputs) = &*x.node().state.lock() else { return None };
+    match &x.node().op {
+        Op::SliceValid(2) => Some((inputs[0].clone(), x.node().scalars[0].clone())),
         Op::Slice(steps) if steps.iter().all(|&s| s == 1) => {
             let zero = |s: &Scalar| matches!(s.number(), Ok(Some(n)) if n.as_int() == Some(0));
             let (from, to) = (inputs[0].shape(), x.shape());
             let rest = [0, 1, 3].iter().all(|&i| from[i] == to[i]);
-            (rest && to[2] > 0 && x.node.scalars.iter().all(zero)).then(|| (inputs[0].clone(), to[2].into()))
+            (rest && to[2] > 0 && x.node().scalars.iter().all(zero))
+                .then(|| (inputs[0].clone(), to[2].into()))
         }
         _ => None,
     }

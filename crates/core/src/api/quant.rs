@@ -2,7 +2,7 @@
 
 use super::linalg::gathered;
 use super::node;
-use crate::array::{Array, Avals, Inputs};
+use crate::array::{Array, Inputs};
 use crate::error::Result;
 use crate::op::{GatherMatmul, Op, QuantMatmul, QuantMode, WeightFormat};
 use crate::shape::Shape;
@@ -126,7 +126,7 @@ pub fn quantize(w: &Array, grouping: Grouping, global_scale: Option<&Array>) -> 
         avals.push(Aval::new(groups, Dtype::U8));
     }
     let op = Op::Quantize(group as u16, bits as u8, mode);
-    Ok(Array::lazy_many(op, smallvec![w], smallvec![], Avals::Shared(avals.into())).into_vec())
+    Ok(Array::lazy_many(op, smallvec![w], smallvec![], avals.into()).into_vec())
 }
 
 fn check_global(g: &Array, mode: QuantMode) -> Result<()> {

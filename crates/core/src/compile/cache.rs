@@ -6,7 +6,6 @@
 use super::Options;
 use super::explain::{ArgReport, Cause, Miss, Stats};
 use super::tree::Leaves;
-use crate::array::Avals;
 use crate::aval::Aval;
 use crate::number::Number;
 use crate::plan::Plan;
@@ -27,7 +26,7 @@ pub(crate) struct Variant {
     pub plan: Arc<Plan>,
     pub program: Program,
     /// Avals of the array outputs, the hidden random key last.
-    pub avals: Avals,
+    pub avals: Arc<[Aval]>,
     pub scalars: usize,
     pub random: bool,
     pub payload: Arc<dyn Any + Send + Sync>,

@@ -39,7 +39,7 @@ pub(super) fn run(c: &mut Captured) -> usize {
     }
     let arrays = |n: u32| {
         let node = &c.nodes[n as usize];
-        (0..node.avals.len() as u32).map(|out| Array::of(node.clone(), out))
+        (0..node.avals().len() as u32).map(|out| Array::of(node.clone(), out))
     };
     let values: Vec<Array> = folded.iter().flat_map(|&n| arrays(n)).collect();
     if runtime::eval(&values).is_err() {

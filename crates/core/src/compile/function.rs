@@ -7,7 +7,7 @@ use super::trace::{capture, is_tracing, with_trace};
 use super::tree::Leaves;
 use super::{Options, ScalarMode, enabled};
 use crate::api::random;
-use crate::array::{Array, Avals, Inputs, Scalars, next_id};
+use crate::array::{Array, Inputs, Scalars, next_id};
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::lower::lower;
@@ -325,17 +325,13 @@ impl Function {
         let mut outs = captured.cells;
         outs.extend(scalar_outs.iter().map(|s| (s.clone(), None)));
         let program = scalars.program(&outs)?;
-        let out_avals = match &roots[..] {
-            [one] => Avals::One(one.aval().clone()),
-            all => Avals::Shared(all.iter().map(|r| r.aval().clone()).collect()),
-        };
         let plan = lower(captured.graph, constants, &**runtime::backend()?, &self.name)?;
         let nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + folded_bytes + 256;
         debug_assert_eq!(program.cells(), n_cells + scalar_outs.len());
         Ok(Variant {
             plan: Arc::new(plan),
             program,
-            avals: out_avals,
+            avals: roots.iter().map(|r| r.aval().clone()).collect(),
             scalars: scalar_outs.len(),
             random,
             payload,

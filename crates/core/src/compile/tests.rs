@@ -490,3 +490,19 @@ fn texts_of_causes() {
     ];
     insta::assert_snapshot!(lines.join("\n"));
 }
+
+#[test]
+fn several_results_that_fail_leave_the_rest_alone() -> Result<()> {
+    crate::reference::init();
+    let f = compile(|x: Array| {
+        let y = x.inverse()?;
+        Ok((y.clone(), y.add(1.0)?))
+    });
+    let singular = Array::from_slice(&[0.0f32; 4], [2, 2])?;
+    let (a, b) = f.call(singular.clone())?;
+    let y = singular.add(1.0)?;
+    crate::runtime::async_eval(&[a.clone(), b.clone(), y.clone()])?;
+    assert!(a.value().is_err() && b.value().is_err());
+    assert_eq!(y.to_vec::<f32>()?, [1.0; 4]);
+    Ok(())
+}

@@ -46,15 +46,15 @@ pub(crate) fn capture(roots: &[Array], params: &[Aval], since: u64) -> Result<Ca
                 continue;
             }
             let Some((a, inputs, _)) = stack.pop() else { break };
-            let node = &a.node;
+            let node = a.node();
             let mut g = GraphNode {
                 op: node.op.clone(),
                 ins: inputs.iter().map(|i| place(&at, i)).collect(),
                 cells: smallvec![],
-                avals: node.avals.iter().cloned().collect(),
+                avals: node.avals().iter().cloned().collect(),
             };
             for s in &node.scalars {
-                let check = (node.op == Op::Full).then(|| node.avals[0].dtype);
+                let check = (node.op == Op::Full).then(|| node.avals()[0].dtype);
                 let key = match s.symbol() {
                     Some(sym) => CellKey::Symbol(sym.expr.0),
                     None => s
@@ -70,7 +70,7 @@ pub(crate) fn capture(roots: &[Array], params: &[Aval], since: u64) -> Result<Ca
             }
             at.insert(Arc::as_ptr(node), Place::Node(c.graph.nodes.len() as u32));
             c.graph.nodes.push(g);
-            c.nodes.push(a.node.clone());
+            c.nodes.push(a.node().clone());
         }
     }
     c.graph.outputs = roots.iter().map(|r| place(&at, r)).collect();
@@ -92,7 +92,7 @@ enum Place {
 }
 
 fn place(at: &HashMap<*const Node, Place>, a: &Array) -> Ref {
-    match at.get(&Arc::as_ptr(&a.node)) {
+    match at.get(&Arc::as_ptr(a.node())) {
         Some(Place::Node(n)) => Ref::Node(*n, a.out()),
         Some(Place::Input(i)) => Ref::Input(i + a.out()),
         _ => Ref::Input(u32::MAX),
@@ -106,20 +106,20 @@ fn enter(
     c: &mut Captured,
     since: u64,
 ) -> Result<()> {
-    let key = Arc::as_ptr(&a.node);
+    let key = Arc::as_ptr(a.node());
     if at.contains_key(&key) {
         return Ok(());
     }
     let params = c.graph.inputs.len() - c.leaves.len();
-    let lazy = match &*a.node.state.lock() {
+    let lazy = match &*a.node().state.lock() {
         State::Lazy(inputs) => Some(inputs.clone()),
         _ => None,
     };
-    match (lazy, &a.node.op) {
+    match (lazy, &a.node().op) {
         (Some(_), Op::Param(i)) => {
             // The hidden random key is the last parameter.
             let i = &if *i == KEY_PARAM { (params as u32).saturating_sub(1) } else { *i };
-            if *i as usize >= params || c.graph.inputs[*i as usize] != a.node.avals[0] {
+            if *i as usize >= params || c.graph.inputs[*i as usize] != a.node().avals()[0] {
                 bail!(
                     Trace,
                     "[compile] an array of another function's trace was used; it has no value outside of it"
@@ -127,16 +127,16 @@ fn enter(
             }
             at.insert(key, Place::Input(*i));
         }
-        (Some(inputs), _) if a.node.id >= since || since == u64::MAX => {
+        (Some(inputs), _) if a.node().id >= since || since == u64::MAX => {
             at.insert(key, Place::Open);
             stack.push((a.clone(), inputs, 0));
         }
         // Computed already, or built before the trace began: a constant of the plan.
         _ => {
             at.insert(key, Place::Input(c.graph.inputs.len() as u32));
-            for out in 0..a.node.avals.len() as u32 {
-                c.graph.inputs.push(a.node.avals[out as usize].clone());
-                c.leaves.push(Array::of(a.node.clone(), out));
+            for out in 0..a.node().avals().len() as u32 {
+                c.graph.inputs.push(a.node().avals()[out as usize].clone());
+                c.leaves.push(Array::of(a.node().clone(), out));
             }
         }
     }

@@ -88,8 +88,8 @@ pub enum Op {
     MaskedScatter,
     /// Joins along an axis.
     Concat(u8),
-    /// Pads with the value of the second input (0-d). Low and high counts for each axis.
-    Pad(Dims<usize>, Dims<usize>),
+    /// Pads with the value of the second input (0-d) to the aval's shape. The counts before each axis.
+    Pad(Dims<usize>),
 
     /// A reduction over axes (which are dropped).
     Reduce(ReduceKind, Dims<u8>),

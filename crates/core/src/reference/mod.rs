@@ -149,7 +149,7 @@ fn compute(op: &Op, ins: &[Tensor], cells: &[Number], outs: &[Aval]) -> Result<V
         Op::ScatterAlong(axis, combine) => index::scatter_along(*axis as usize, *combine, ins, out)?,
         Op::MaskedScatter => index::masked_scatter(&ins[0], &ins[1], &ins[2], out)?,
         Op::Concat(axis) => index::concat(*axis as usize, ins, out)?,
-        Op::Pad(low, _) => index::pad(low, &ins[0], &ins[1], out)?,
+        Op::Pad(low) => index::pad(low, &ins[0], &ins[1], out)?,
         Op::Scan(kind, axis, reverse, inclusive) => {
             scan::scan(*kind, *axis as usize, *reverse, *inclusive, &ins[0], out)?
         }

@@ -114,7 +114,7 @@ pub fn kernel(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
         Op::SliceUpdate(steps, combine) => copy::slice_update(spec, steps, *combine),
         Op::DynamicSliceUpdate(axes) => copy::dynamic_slice_update(spec, axes),
         Op::Concat(axis) => copy::concat(spec, *axis as usize),
-        Op::Pad(low, _) => copy::pad(spec, low),
+        Op::Pad(low) => copy::pad(spec, low),
         Op::Gather(g) => index::gather(spec, g),
         Op::Scatter(s) => index::scatter(spec, s),
         Op::TakeAlong(axis) => index::take_along(spec, *axis as usize),
