@@ -373,10 +373,7 @@ impl Array {
     /// # Errors
     /// As [`Array::eval`].
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let value = self.value()?;
-        let mut out = vec![0; self.nbytes()];
-        runtime::backend()?.download(&value, self.dtype(), &mut out)?;
-        Ok(out)
+        self.with_bytes(<[u8]>::to_vec)
     }
 
     /// The elements in row-major order, after evaluating.
@@ -392,22 +389,40 @@ impl Array {
     /// # Ok::<(), isopace_core::Error>(())
     /// ```
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        let mut out = Vec::new();
-        self.read_into(&mut out)?;
-        Ok(out)
+        self.with_slice(<[T]>::to_vec)
     }
 
-    /// [`Array::to_vec`] into a vector that is used again and again, whatever it held.
+    /// Lends the elements in row-major order, after evaluating: without a copy where the device's memory
+    /// is the host's and holds them so.
     ///
     /// # Errors
     /// As [`Array::to_vec`].
-    pub fn read_into<T: Element>(&self, out: &mut Vec<T>) -> Result<()> {
+    ///
+    /// ```
+    /// # isopace_core::reference::init();
+    /// use isopace_core::Array;
+    /// let a = Array::from_slice(&[1i32, 2, 3], [3])?;
+    /// assert_eq!(a.with_slice(|x: &[i32]| x.iter().sum::<i32>())?, 6);
+    /// # Ok::<(), isopace_core::Error>(())
+    /// ```
+    pub fn with_slice<T: Element, R>(&self, f: impl FnOnce(&[T]) -> R) -> Result<R> {
         if T::DTYPE != self.dtype() {
             bail!(Dtype, "[to_vec] the array is {}, asked for {}", self.dtype(), T::DTYPE);
         }
+        self.with_bytes(|bytes| match bytemuck::try_cast_slice(bytes) {
+            Ok(elements) => f(elements),
+            // The device gave bytes that are not aligned.
+            Err(_) => {
+                f(&Vec::from_iter(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned)))
+            }
+        })
+    }
+
+    fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let value = self.value()?;
-        out.resize(self.size(), T::zeroed());
-        runtime::backend()?.download(&value, self.dtype(), cast_bytes_mut(out))
+        let (mut f, mut result) = (Some(f), None);
+        runtime::backend()?.lend(&value, self.dtype(), &mut |bytes| result = f.take().map(|f| f(bytes)))?;
+        result.ok_or_else(|| err!(Internal, "[eval] the device lent no bytes"))
     }
 
     /// The one element.
@@ -420,11 +435,6 @@ impl Array {
         }
         Ok(self.to_vec::<T>()?[0])
     }
-}
-
-/// `Element` types have no padding and accept any bytes, which is what the two bounds say.
-fn cast_bytes_mut<T: Element>(s: &mut [T]) -> &mut [u8] {
-    bytemuck::cast_slice_mut::<T, u8>(s)
 }
 
 impl fmt::Debug for Array {

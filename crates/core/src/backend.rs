@@ -80,8 +80,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// A buffer holding a copy of these bytes.
     fn upload(&self, bytes: &[u8]) -> Result<Arc<dyn Buffer>>;
 
-    /// Copies the elements in row-major order into `out`, which has exactly their size.
-    fn download(&self, value: &Value, dtype: Dtype, out: &mut [u8]) -> Result<()>;
+    /// Lends the bytes of the elements in row-major order to `to`, which is called once.
+    fn lend(&self, value: &Value, dtype: Dtype, to: &mut dyn FnMut(&[u8])) -> Result<()>;
 
     /// Memory counters.
     fn memory(&self) -> Memory;

@@ -4,7 +4,7 @@ use crate::buffer::{self, CpuBuffer};
 use crate::elem::by_size;
 use crate::{custom, steps, view};
 use isopace_core::backend::{Backend, Buffer, Kernel, Memory, MemorySetting, Spec, Value};
-use isopace_core::{Dtype, Result, bail, runtime};
+use isopace_core::{Dtype, Result, runtime};
 use std::sync::Arc;
 
 /// The CPU.
@@ -29,15 +29,10 @@ impl Backend for CpuBackend {
         Ok(Arc::new(CpuBuffer::copy_of(bytes)?))
     }
 
-    fn download(&self, value: &Value, dtype: Dtype, out: &mut [u8]) -> Result<()> {
-        let n = value.layout.elems();
-        if out.len() != n * dtype.size() {
-            bail!(Internal, "[download] {} bytes for {n} elements of {dtype}", out.len());
-        }
+    fn lend(&self, value: &Value, dtype: Dtype, to: &mut dyn FnMut(&[u8])) -> Result<()> {
         by_size!(dtype.size(), T => {
             let value = value.lent();
-            let data = view::dense::<T>(&value)?;
-            out.copy_from_slice(bytemuck::cast_slice(&data));
+            to(bytemuck::cast_slice(&view::dense::<T>(&value)?));
         });
         Ok(())
     }

@@ -172,7 +172,7 @@ impl Engine {
     /// # Errors
     /// `OutOfMemory`.
     pub fn session(&self) -> Result<Session<'_>> {
-        Ok(Session { engine: self, cache: self.cache(0)?, history: Vec::new(), logits: Vec::new() })
+        Ok(Session { engine: self, cache: self.cache(0)?, history: Vec::new(), logits: None })
     }
 
     fn cache(&self, room: usize) -> Result<KvCache> {
@@ -238,8 +238,8 @@ pub struct Session<'a> {
     engine: &'a Engine,
     cache: KvCache,
     history: Vec<u32>,
-    /// The last logits; kept, so that a token allocates none.
-    logits: Vec<f32>,
+    /// The logits after the last token.
+    logits: Option<Array>,
 }
 
 impl Session<'_> {
@@ -253,11 +253,11 @@ impl Session<'_> {
         self.cache.nbytes()
     }
 
-    /// Puts tokens through the model and returns the logits after the last.
+    /// Puts tokens through the model; [`Session::logits`] has what follows the last.
     ///
     /// # Errors
     /// `Argument` for no tokens, an unknown one, or more than the context holds.
-    pub fn feed(&mut self, tokens: &[u32]) -> Result<&[f32]> {
+    pub fn feed(&mut self, tokens: &[u32]) -> Result<()> {
         let vocab = self.engine.model.vocab();
         if tokens.is_empty() {
             bail!(Argument, "[prompt] the prompt is empty; at least one token is needed");
@@ -266,7 +266,6 @@ impl Session<'_> {
             bail!(Argument, "[prompt] token {bad} is outside the vocabulary of {vocab}");
         }
         self.cache.reserve(tokens.len())?;
-        let mut logits = None;
         for chunk in tokens.chunks(CHUNK) {
             let ids = Array::from_slice(chunk, [1, chunk.len()])?;
             // The layers move into the call: nobody else holds them, so the step writes in place.
@@ -276,11 +275,17 @@ impl Session<'_> {
             self.cache.layers = layers;
             self.cache.offset += chunk.len();
             self.history.extend_from_slice(chunk);
-            logits = Some(out);
+            self.logits = Some(out);
         }
-        let logits = logits.ok_or_else(|| err!(Internal, "[generate] no chunk was run"))?;
-        logits.read_into(&mut self.logits)?;
-        Ok(&self.logits)
+        Ok(())
+    }
+
+    /// The logits after the last token, one for each token of the vocabulary.
+    ///
+    /// # Errors
+    /// `Argument` before the first token.
+    pub fn logits(&self) -> Result<&Array> {
+        self.logits.as_ref().ok_or_else(|| err!(Argument, "[generate] no token was fed yet"))
     }
 
     /// Answers the prompt, which follows what the cache already holds. `on_text` gets the text as it
@@ -322,7 +327,7 @@ impl Session<'_> {
         let mut decode_start = Instant::now();
         loop {
             let (t0, k0) = (Instant::now(), runtime::kernel_ns());
-            let id = sampler.sample(&mut self.logits, &self.history)?;
+            let id = self.logits()?.with_slice(|logits| sampler.sample(logits, &self.history))??;
             if ids.is_empty() {
                 timings.ttft_ms = start.elapsed().as_secs_f64() * 1e3;
                 decode_start = Instant::now();

@@ -99,7 +99,7 @@ fn mix(mut z: u64) -> u64 {
 /// ```
 /// use isopace_lm::sample::{SampleOptions, Sampler};
 /// let mut greedy = Sampler::new(SampleOptions::default(), 3)?;
-/// assert_eq!(greedy.sample(&mut [0.1, 2.0, -1.0], &[])?, 1);
+/// assert_eq!(greedy.sample(&[0.1, 2.0, -1.0], &[])?, 1);
 /// # Ok::<(), isopace::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -110,6 +110,8 @@ pub struct Sampler {
     kept: Vec<(f32, u32)>,
     recent: Vec<u32>,
     weights: Vec<f32>,
+    /// Logits with bias and penalty.
+    changed: Vec<f32>,
 }
 
 /// Candidates that top-p looks at first; most distributions need no more.
@@ -128,7 +130,8 @@ impl Sampler {
             bail!(Argument, "[sample] logit_bias names token {id}, but the vocabulary has {vocab} tokens");
         }
         let random = Counter { seed: options.seed, count: 0 };
-        Ok(Sampler { options, random, kept: Vec::new(), recent: Vec::new(), weights: Vec::new() })
+        let (kept, recent, weights, changed) = Default::default();
+        Ok(Sampler { options, random, kept, recent, weights, changed })
     }
 
     /// The options it was made with.
@@ -136,19 +139,30 @@ impl Sampler {
         &self.options
     }
 
-    /// Chooses the token after `history` (prompt and answer so far) from its logits, which the bias
-    /// and the penalty change in place. A NaN logit counts as a banned token; of equal logits the
-    /// lowest token is the best.
+    /// Chooses the token after `history` (prompt and answer so far) from its logits. A NaN logit counts as
+    /// a banned token; of equal logits the lowest token is the best.
     ///
     /// # Errors
     /// `Argument` when no token is left: no logits, or all of them NaN or negative infinity.
-    pub fn sample(&mut self, logits: &mut [f32], history: &[u32]) -> Result<u32> {
+    pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32> {
+        if self.options.logit_bias.is_empty() && self.options.repetition_penalty == 1.0 {
+            return self.choose(logits);
+        }
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.clear();
+        changed.extend_from_slice(logits);
         for (id, bias) in &self.options.logit_bias {
-            if let Some(l) = logits.get_mut(*id as usize) {
+            if let Some(l) = changed.get_mut(*id as usize) {
                 *l += bias;
             }
         }
-        self.penalize(logits, history);
+        self.penalize(&mut changed, history);
+        let chosen = self.choose(&changed);
+        self.changed = changed;
+        chosen
+    }
+
+    fn choose(&mut self, logits: &[f32]) -> Result<u32> {
         let (best, max) = best(logits)?;
         if self.options.temperature == 0.0 || max == f32::INFINITY {
             return Ok(best);

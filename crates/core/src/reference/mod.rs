@@ -73,16 +73,13 @@ impl Backend for Reference {
         Ok(Arc::new(Bytes::new(bytes.to_vec(), &self.counters)?))
     }
 
-    fn download(&self, value: &Value, dtype: Dtype, out: &mut [u8]) -> Result<()> {
+    fn lend(&self, value: &Value, dtype: Dtype, to: &mut dyn FnMut(&[u8])) -> Result<()> {
         value.check(dtype)?;
         let bytes = memory::bytes(&*value.buffer)?;
         let size = dtype.size();
-        if out.len() != value.layout.elems() * size {
-            bail!(Internal, "[download] {} bytes for {:?} of {dtype}", out.len(), value.layout.shape);
-        }
-        for (to, at) in out.chunks_exact_mut(size).zip(value.layout.offsets()) {
-            to.copy_from_slice(&bytes[at * size..][..size]);
-        }
+        let mut out = Vec::with_capacity(value.layout.elems() * size);
+        value.layout.offsets().for_each(|at| out.extend_from_slice(&bytes[at * size..][..size]));
+        to(&out);
         Ok(())
     }
 

@@ -124,6 +124,7 @@ macro_rules! over_vectors {
                 // Whole vectors as arrays, all of one length: the loop below checks no bounds.
                 let k = m.cols();
                 let (count, whole) = (k / $n, k / $n * $n);
+                let ahead = (8 << 10) / (k * size_of::<T>());
                 let xs: [&[[f32; $n]]; G] =
                     std::array::from_fn(|g| &x[g * k..(g + 1) * k].as_chunks().0[..count]);
                 let tail: [[f32; $n]; G] = std::array::from_fn(|g| padded(&x[g * k + whole..(g + 1) * k]));
@@ -134,6 +135,9 @@ macro_rules! over_vectors {
                     // hardware prefetches.
                     for a in 0..n {
                         let row = m.slice(j + a);
+                        if j + a + ahead < m.rows() {
+                            prefetch_once(bytemuck::cast_slice(m.slice(j + a + ahead)));
+                        }
                         let mut acc = [$zero(); G];
                         for (i, r) in row.as_chunks().0[..count].iter().enumerate() {
                             let r = $widen(r);
@@ -224,7 +228,7 @@ macro_rules! over_vectors {
                 for j in 0..m.rows() {
                     let row = &m.slice(j)[c..][..if PART { width } else { W * $n }];
                     if j + ahead < m.rows() {
-                        prefetch_l2(bytemuck::cast_slice(&m.slice(j + ahead)[c..][..row.len()]));
+                        prefetch_once(bytemuck::cast_slice(&m.slice(j + ahead)[c..][..row.len()]));
                     }
                     let mut wide = [$zero(); W];
                     for i in 0..W {

@@ -137,12 +137,12 @@ pub(crate) mod x86 {
         }
     }
 
-    /// Asks for the cache lines of `s` in the second-level cache.
+    /// Asks for the cache lines of `s`, which are read once and leave the other levels as they are.
     #[inline(always)]
-    pub fn prefetch_l2(s: &[u8]) {
+    pub fn prefetch_once(s: &[u8]) {
         for line in s.chunks(64) {
             // SAFETY: SSE is part of x86-64, and a prefetch never faults, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
+            unsafe { _mm_prefetch::<_MM_HINT_NTA>(line.as_ptr().cast()) };
         }
     }
 

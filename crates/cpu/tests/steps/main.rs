@@ -126,9 +126,8 @@ fn on(
     drop(given);
     if shared {
         for (buffer, i) in held.into_iter().zip(ins) {
-            let mut now = vec![0; i.bytes.len()];
             let whole = Layout::contiguous([i.bytes.len()].into());
-            b.download(&Value { buffer, layout: whole }, Dtype::U8, &mut now)?;
+            let now = read(b, &Value { buffer, layout: whole }, Dtype::U8)?;
             assert!(now == i.bytes, "{} wrote into an input that others hold", op.name());
         }
     }
@@ -137,11 +136,16 @@ fn on(
         .zip(outs)
         .map(|(v, a)| {
             assert_eq!(v.layout.shape, a.shape, "{}", op.name());
-            let mut bytes = vec![0; a.nbytes()];
-            b.download(v, a.dtype, &mut bytes)?;
-            Ok(bytes)
+            read(b, v, a.dtype)
         })
         .collect()
+}
+
+/// The bytes of a value's elements in row-major order.
+pub fn read(b: &dyn Backend, v: &Value, dtype: Dtype) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    b.lend(v, dtype, &mut |bytes| out.extend_from_slice(bytes))?;
+    Ok(out)
 }
 
 /// The elements as pairs of floats (the second for complex numbers), exact for up to 53 bits.

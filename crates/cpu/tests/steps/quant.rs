@@ -110,9 +110,7 @@ fn packed_weights() {
                     .unwrap();
                 let mut made = Vec::new();
                 k.run(&mut values.map(Into::into), &[], &mut made).unwrap();
-                let mut bytes = vec![0; out.nbytes()];
-                CpuBackend.download(&made[0], out.dtype, &mut bytes).unwrap();
-                bytes
+                read(&CpuBackend, &made[0], out.dtype).unwrap()
             };
             let xv = || Value { buffer: CpuBackend.upload(&x.bytes).unwrap(), layout: x.layout.clone() };
             let wv = || Value { buffer: CpuBackend.upload(&w.bytes).unwrap(), layout: w.layout.clone() };

@@ -10,7 +10,7 @@ fn options(f: impl FnOnce(&mut SampleOptions)) -> SampleOptions {
 
 fn draws(o: SampleOptions, logits: &[f32], n: usize) -> Vec<u32> {
     let mut s = Sampler::new(o, logits.len()).unwrap();
-    (0..n).map(|_| s.sample(&mut logits.to_vec(), &[]).unwrap()).collect()
+    (0..n).map(|_| s.sample(logits, &[]).unwrap()).collect()
 }
 
 fn seen(o: SampleOptions, logits: &[f32]) -> Vec<u32> {
@@ -90,10 +90,9 @@ fn seeds_repeat_and_differ() {
 fn penalty_looks_at_recent_tokens_once() {
     let o = SampleOptions { repetition_penalty: 2.0, repetition_context: 3, ..SampleOptions::default() };
     let mut s = Sampler::new(o, 4).unwrap();
-    let mut logits = [4.0, 3.0, -1.0, 2.5];
-    assert_eq!(s.sample(&mut logits, &[1, 0, 0, 2]).unwrap(), 1);
-    assert_eq!(logits, [2.0, 3.0, -2.0, 2.5]);
-    assert_eq!(s.sample(&mut logits, &[1, 99, 1]).unwrap(), 3);
+    assert_eq!(s.sample(&[4.0, 3.0, -1.0, 2.5], &[1, 0, 0, 2]).unwrap(), 1);
+    assert_eq!(s.changed, [2.0, 3.0, -2.0, 2.5]);
+    assert_eq!(s.sample(&[2.0, 3.0, -2.0, 2.5], &[1, 99, 1]).unwrap(), 3);
 }
 
 #[test]
@@ -148,8 +147,9 @@ proptest! {
     ) {
         let o = SampleOptions { temperature, top_k, top_p, min_p, repetition_penalty: penalty, ..SampleOptions::default() };
         let mut s = Sampler::new(o, logits.len()).unwrap();
-        let mut after = logits.clone();
-        match s.sample(&mut after, &[0, 3, 5]) {
+        let chosen = s.sample(&logits, &[0, 3, 5]);
+        let after = if penalty == 1.0 { &logits } else { &s.changed };
+        match chosen {
             Ok(id) => prop_assert!(after[id as usize] > f32::NEG_INFINITY),
             Err(_) => prop_assert!(after.iter().all(|l| l.is_nan() || *l == f32::NEG_INFINITY)),
         }

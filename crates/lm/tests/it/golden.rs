@@ -1,6 +1,6 @@
 //! Greedy answers against a float32 reference (its origin is in the file).
 
-use isopace_lm::engine::{Engine, LoadOptions};
+use isopace_lm::engine::{Engine, LoadOptions, Session};
 use isopace_lm::weights::Activations;
 use serde::Deserialize;
 
@@ -37,6 +37,12 @@ fn best(logits: &[f32]) -> u32 {
     (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap_or(0) as u32
 }
 
+/// The logits after these tokens.
+fn feed(session: &mut Session<'_>, ids: &[u32]) -> Vec<f32> {
+    session.feed(ids).expect("a step");
+    session.logits().and_then(|l| l.to_vec()).expect("logits")
+}
+
 #[test]
 fn float32_activations_follow_the_reference() {
     let engine = engine(Activations::F32, isopace::Dtype::F32);
@@ -46,7 +52,7 @@ fn float32_activations_follow_the_reference() {
             assert_eq!(ids, case.prompt_ids, "{:?}", case.prompt);
         }
         let mut session = engine.session().expect("a session");
-        let mut logits = session.feed(&case.prompt_ids).expect("prefill");
+        let mut logits = feed(&mut session, &case.prompt_ids);
         for (id, want) in case.top5_ids.iter().zip(&case.top5_logits) {
             let got = logits[*id as usize];
             assert!(
@@ -59,8 +65,8 @@ fn float32_activations_follow_the_reference() {
             if gap < 0.02 {
                 break;
             }
-            assert_eq!(best(logits), want, "{:?}: token {i}", case.prompt);
-            logits = session.feed(&[want]).expect("a step");
+            assert_eq!(best(&logits), want, "{:?}: token {i}", case.prompt);
+            logits = feed(&mut session, &[want]);
         }
     }
     let stats = engine.step_stats();
@@ -72,12 +78,12 @@ fn eight_bit_activations_stay_close() {
     let engine = engine(Activations::I8, isopace::Dtype::F16);
     for case in golden() {
         let mut session = engine.session().expect("a session");
-        let mut logits = session.feed(&case.prompt_ids).expect("prefill");
+        let mut logits = feed(&mut session, &case.prompt_ids);
         for (i, &want) in case.greedy_ids.iter().enumerate() {
             let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             let lost = max - logits[want as usize];
             assert!(lost <= 0.5, "{:?}: token {i} is {lost} below the best", case.prompt);
-            logits = session.feed(&[want]).expect("a step");
+            logits = feed(&mut session, &[want]);
         }
     }
 }
@@ -88,12 +94,12 @@ fn threads_do_not_change_the_answer() {
         isopace::set_threads(threads).expect("threads");
         let engine = engine(Activations::I8, isopace::Dtype::F16);
         let mut session = engine.session().expect("a session");
-        let mut logits = session.feed(&golden()[0].prompt_ids).expect("prefill");
+        let mut logits = feed(&mut session, &golden()[0].prompt_ids);
         let mut ids = Vec::new();
         for _ in 0..24 {
-            ids.push((best(logits), logits[best(logits) as usize].to_bits()));
-            let id = best(logits);
-            logits = session.feed(&[id]).expect("a step");
+            ids.push((best(&logits), logits[best(&logits) as usize].to_bits()));
+            let id = best(&logits);
+            logits = feed(&mut session, &[id]);
         }
         ids
     };

@@ -51,7 +51,7 @@ impl Decode {
         runtime::time_kernels(true);
         for _ in 0..self.rounds.max(1) {
             let mut session = engine.session()?;
-            let s = best_s(1, || session.feed(&prompt).map(drop))?;
+            let s = best_s(1, || session.feed(&prompt))?;
             prefill = prefill.max(prompt.len() as f64 / s);
             let (rss, cache) = (memory::resident_bytes(), session.cache_nbytes());
             let start = Instant::now();
