@@ -201,7 +201,7 @@ impl Pending {
 
 #[derive(Default)]
 struct Walk {
-    pending: Vec<Pending>,
+    pending: SmallVec<[Pending; 2]>,
     leaves: Leaves,
     epoch: u32,
 }
@@ -531,7 +531,11 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let stream = stream();
         let s = &mut *stream.state.lock();
-        s.ended.insert(self.0);
+        if s.turn == self.0 {
+            s.turn += 1;
+        } else {
+            s.ended.insert(self.0);
+        }
         while s.ended.remove(&s.turn) {
             s.turn += 1;
         }
