@@ -94,15 +94,15 @@ impl Node {
         }
     }
 
-    /// Ends the node's computation with the next outcomes, one a result. Results that nobody can ask for go
-    /// at once.
-    pub(crate) fn finish(&self, outcomes: &mut impl Iterator<Item = Result<Value>>) {
+    /// Ends the node's computation with the next outcomes, one for each of these results. Those that nobody
+    /// can ask for any more go at once.
+    pub(crate) fn finish(&self, outs: &[u32], outcomes: &mut impl Iterator<Item = Result<Value>>) {
         let mut next = || outcomes.next().unwrap_or_else(|| Err(err!(Internal, "[eval] too few results")));
         let new = match &self.results {
             Results::Several(_, parts) => {
                 let mut state = State::Ready(None);
-                for part in parts {
-                    let part = part.lock().upgrade();
+                for &out in outs {
+                    let part = parts[out as usize].lock().upgrade();
                     match (next(), part) {
                         (Ok(value), Some(part)) => *part.state.lock() = State::Ready(Some(value)),
                         (Ok(_), None) => (),

@@ -5,7 +5,7 @@
 //!
 //! - A node goes from Lazy to Scheduled only under the claim lock, and its inputs move into the run.
 //! - No lock is held while a plan runs or is lowered.
-//! - Nodes that someone outside the claimed graph holds become outputs of the plan.
+//! - Results that someone outside the claimed graph holds become outputs of the plan.
 
 use crate::array::{Array, Inputs, Node, State};
 use crate::backend::{Backend, Memory, MemorySetting};
@@ -22,6 +22,7 @@ use smallvec::{SmallVec, smallvec};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -128,7 +129,8 @@ struct Task {
     plan: Result<Arc<Plan>>,
     leaves: Leaves,
     cells: SmallVec<[Number; 4]>,
-    held: SmallVec<[Arc<Node>; 4]>,
+    /// Nodes with the results that somebody can ask for.
+    held: SmallVec<[(Arc<Node>, Outs); 2]>,
     turn: Turn,
 }
 
@@ -178,6 +180,8 @@ fn settle(a: &Array) -> Result<()> {
     }
 }
 
+/// Numbers of results of a node.
+type Outs = SmallVec<[u32; 2]>;
 /// Arrays that are computed already, or by an earlier task.
 type Leaves = SmallVec<[Array; 4]>;
 /// Nodes on the way down, each with its inputs and how many of them are done.
@@ -193,9 +197,14 @@ struct Pending {
 }
 
 impl Pending {
-    /// Whether somebody outside the claimed graph can ask for a result.
-    fn is_held(&self) -> bool {
-        self.inner.iter().enumerate().any(|(out, &inner)| self.node.handles(out as u32) > inner as usize)
+    /// Whether somebody outside the claimed graph can ask for each result.
+    fn held(&self) -> impl Iterator<Item = bool> {
+        let results = self.inner.iter().enumerate();
+        results.map(|(out, &inner)| self.node.handles(out as u32) > inner as usize)
+    }
+
+    fn outs(&self) -> Range<u32> {
+        0..self.inner.len() as u32
     }
 }
 
@@ -229,15 +238,17 @@ fn claim(arrays: &[Array]) -> Result<Option<Task>> {
             return Err(e);
         }
     };
-    let held: SmallVec<[bool; 16]> = walk.pending.iter().map(Pending::is_held).collect();
+    let held: SmallVec<[bool; 16]> = walk.pending.iter().flat_map(Pending::held).collect();
     let turn = Turn::take();
     drop(epoch);
 
     let plan = plans().find(&walk, &held, &**backend);
     let mut task = Task { run, plan, leaves: walk.leaves, cells, held: SmallVec::new(), turn };
-    for (p, held) in walk.pending.into_iter().zip(held) {
-        if held {
-            task.held.push(p.node);
+    let mut held = held.into_iter();
+    for p in walk.pending {
+        let outs: Outs = p.outs().zip(held.by_ref()).filter_map(|(out, held)| held.then_some(out)).collect();
+        if !outs.is_empty() {
+            task.held.push((p.node, outs));
         }
     }
     Ok(Some(task))
@@ -341,11 +352,12 @@ impl Walk {
 
     fn hash(&self, held: &[bool]) -> u64 {
         let mut h = hasher().build_hasher();
-        for (p, held) in self.pending.iter().zip(held) {
+        held.hash(&mut h);
+        for p in &self.pending {
             p.node.op.hash(&mut h);
             p.refs.hash(&mut h);
             p.node.avals().hash(&mut h);
-            h.write_u8(*held as u8 | (p.node.scalars.len() as u8) << 1);
+            h.write_u8(p.node.scalars.len() as u8);
         }
         for l in &self.leaves {
             l.aval().hash(&mut h);
@@ -369,6 +381,7 @@ impl Walk {
     fn graph(&self, held: &[bool]) -> Graph {
         let mut g =
             Graph { inputs: self.leaves.iter().map(|l| l.aval().clone()).collect(), ..Graph::default() };
+        let mut held = held.iter();
         for (i, p) in self.pending.iter().enumerate() {
             let n = p.node.scalars.len();
             g.nodes.push(GraphNode {
@@ -379,9 +392,8 @@ impl Walk {
             });
             // The plan serves every value of them.
             g.cells.resize(g.cells.len() + n, None);
-            if held[i] {
-                g.outputs.extend((0..p.node.avals().len() as u32).map(|o| Ref::Node(i as u32, o)));
-            }
+            let outs = p.outs().zip(held.by_ref()).filter(|(_, held)| **held);
+            g.outputs.extend(outs.map(|(out, _)| Ref::Node(i as u32, out)));
         }
         g
     }
@@ -611,11 +623,11 @@ impl Task {
         match outcomes {
             Ok(outcomes) => {
                 let mut outcomes = outcomes.into_iter();
-                held.into_iter().for_each(|node| node.finish(&mut outcomes));
+                held.into_iter().for_each(|(node, outs)| node.finish(&outs, &mut outcomes));
             }
             Err(e) => {
                 let mut errors = std::iter::repeat_with(|| Err(e.clone()));
-                held.into_iter().for_each(|node| node.finish(&mut errors));
+                held.into_iter().for_each(|(node, outs)| node.finish(&outs, &mut errors));
             }
         }
         run.finish();

@@ -258,11 +258,13 @@ fn mutable_inputs_are_written_in_place() {
     assert_eq!(state.to_vec::<f32>().unwrap()[2], 11.0);
     // Several steps pending at once.
     for _ in 0..3 {
-        let (_, next) = advance(&k, state, &x).unwrap();
-        state = next;
+        let (seen, next) = advance(&k, state, &x).unwrap();
+        (state, _) = (next, kept.push(seen));
     }
     assert_eq!(state.to_vec::<f32>().unwrap()[2], 17.0);
     assert_eq!(address(&state), at);
+    let seen: Vec<f32> = kept.iter().map(|a| a.to_vec::<f32>().unwrap()[2]).collect();
+    assert_eq!(seen, [1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0]);
 }
 
 #[test]
