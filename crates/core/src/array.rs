@@ -57,7 +57,7 @@ enum Results {
 pub(crate) enum State {
     Lazy(Inputs),
     Scheduled(Arc<Run>),
-    /// With the value of a node's one result; several are in their outlets.
+    /// With the value of a node's one result; several are in their parts.
     Ready(Option<Value>),
     Failed(Error),
 }
@@ -220,6 +220,12 @@ impl Array {
             Results::Part(node, _) => node,
             _ => &self.0,
         }
+    }
+
+    /// The node of this result alone: the one that computes it, or its part.
+    #[inline]
+    pub(crate) fn own(&self) -> &Arc<Node> {
+        &self.0
     }
 
     /// Which result of the node it is.

@@ -286,8 +286,14 @@ impl Walk {
         Ok(())
     }
 
+    /// Where the walk has put an array: a result that is a leaf by itself, or its pending node.
+    fn place(&self, a: &Array) -> Option<u32> {
+        let marks = [mark_of(a.own()), mark_of(a.node())];
+        marks.into_iter().find_map(|(epoch, index)| (epoch == self.epoch).then_some(index))
+    }
+
     fn enter(&mut self, a: &Array, run: &Arc<Run>, stack: &mut Entered) -> Result<()> {
-        if mark_of(a.node()).0 == self.epoch {
+        if self.place(a).is_some() {
             return Ok(());
         }
         let mut state = a.node().state.lock();
@@ -309,11 +315,9 @@ impl Walk {
             }
             _ => {
                 let mark = (self.epoch as u64) << 32 | (LEAF | self.leaves.len() as u32) as u64;
-                a.node().mark.store(mark, Ordering::Relaxed);
+                a.own().mark.store(mark, Ordering::Relaxed);
                 drop(state);
-                for out in 0..a.node().avals().len() as u32 {
-                    self.leaves.push(Array::of(a.node().clone(), out));
-                }
+                self.leaves.push(a.clone());
             }
         }
         Ok(())
@@ -322,9 +326,9 @@ impl Walk {
     fn leave(&mut self, node: Arc<Node>, inputs: Inputs) {
         let mut refs = SmallVec::new();
         for a in &inputs {
-            let index = mark_of(a.node()).1;
+            let index = self.place(a).unwrap_or_default();
             if index & LEAF != 0 {
-                refs.push(Ref::Input((index & !LEAF) + a.out()));
+                refs.push(Ref::Input(index & !LEAF));
             } else {
                 refs.push(Ref::Node(index, a.out()));
                 self.pending[index as usize].inner[a.out() as usize] += 1;

@@ -491,6 +491,22 @@ fn texts_of_causes() {
     insta::assert_snapshot!(lines.join("\n"));
 }
 
+/// The other results may be gone: a leaf is one result.
+#[test]
+fn one_of_several_results_is_captured_and_read_alone() -> Result<()> {
+    let f = compile(|x: Array| Ok((x.add(1.0)?, x.add(2.0)?)));
+    for computed in [false, true] {
+        let (_, kept) = f.call(array(&[1.0]))?;
+        if computed {
+            kept.eval()?;
+        }
+        assert_eq!(floats(&kept.add(1.0)?), [4.0]);
+        let g = compile(move |x: Array| kept.multiply(x));
+        assert_eq!(floats(&g.call(array(&[2.0]))?), [6.0]);
+    }
+    Ok(())
+}
+
 #[test]
 fn several_results_that_fail_leave_the_rest_alone() -> Result<()> {
     crate::reference::init();

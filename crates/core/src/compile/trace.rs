@@ -92,9 +92,9 @@ enum Place {
 }
 
 fn place(at: &HashMap<*const Node, Place>, a: &Array) -> Ref {
-    match at.get(&Arc::as_ptr(a.node())) {
+    match at.get(&Arc::as_ptr(a.own())).or_else(|| at.get(&Arc::as_ptr(a.node()))) {
         Some(Place::Node(n)) => Ref::Node(*n, a.out()),
-        Some(Place::Input(i)) => Ref::Input(i + a.out()),
+        Some(Place::Input(i)) => Ref::Input(*i),
         _ => Ref::Input(u32::MAX),
     }
 }
@@ -107,7 +107,7 @@ fn enter(
     since: u64,
 ) -> Result<()> {
     let key = Arc::as_ptr(a.node());
-    if at.contains_key(&key) {
+    if at.contains_key(&key) || at.contains_key(&Arc::as_ptr(a.own())) {
         return Ok(());
     }
     let params = c.graph.inputs.len() - c.leaves.len();
@@ -133,11 +133,9 @@ fn enter(
         }
         // Computed already, or built before the trace began: a constant of the plan.
         _ => {
-            at.insert(key, Place::Input(c.graph.inputs.len() as u32));
-            for out in 0..a.node().avals().len() as u32 {
-                c.graph.inputs.push(a.node().avals()[out as usize].clone());
-                c.leaves.push(Array::of(a.node().clone(), out));
-            }
+            at.insert(Arc::as_ptr(a.own()), Place::Input(c.graph.inputs.len() as u32));
+            c.graph.inputs.push(a.aval().clone());
+            c.leaves.push(a.clone());
         }
     }
     Ok(())
