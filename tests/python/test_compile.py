@@ -238,6 +238,50 @@ def test_accounts():
     assert f.cache_info().entries == 0
 
 
+@pytest.mark.parametrize("body, traces", [
+    (lambda x: mx.exp(x) * 2 + 1, 1),
+    (lambda x: x - x.max(axis=-1, keepdims=True), 1),
+    (lambda x: mx.softmax(x, axis=-1).sum(), 1),
+    (lambda x: mx.matmul(x, x.T), 1),
+    (lambda x: x.swapaxes(0, 1) @ x, 1),
+    (lambda x: mx.concatenate([x, x], axis=1), 1),
+    (lambda x: mx.stack([x, -x]), 1),
+    (lambda x: mx.sort(x, axis=0), 1),
+    (lambda x: x.reshape(-1) + 1, 1),
+    (lambda x: mx.flatten(x).cumsum(), 1),
+    (lambda x: mx.fast.rms_norm(x, None, 1e-5), 1),
+    (lambda x: mx.expand_dims(x, 1).squeeze(1), 1),
+    (lambda x: x.argmax(axis=1) if x.ndim == 2 else x, 1),
+    (lambda x: mx.where(x > 1, x.astype(mx.float16), 0), 1),
+    (lambda x: x * x.shape[0], 4),
+    (lambda x: x + x.size, 4),
+    (lambda x: x + len(x), 4),
+    (lambda x: x.mean(axis=0), 4),
+    (lambda x: mx.ones(x.shape) + x, 4),
+    (lambda x: x[1:], 4),
+    (lambda x: mx.arange(x.shape[0]).sum() * x, 4),
+    (lambda x: sum(row for row in x), 4),
+])
+def test_shapeless_follows_extents_or_traces_again(body, traces):
+    f, n = traced(body, shapeless=True)
+    for shape in [(2, 3), (5, 3), (4, 4), (2, 7)] * 2:
+        x = mx.arange(shape[0] * shape[1], dtype=mx.float32).reshape(shape) * 0.5
+        want, got = body(x), f(x)
+        assert got.shape == want.shape and got.dtype == want.dtype and mx.array_equal(got, want).item()
+    assert len(n) == f.cache_info().traces == traces
+    assert f.cache_info().reshaped == 4 - traces
+
+
+def test_shapeless_traces_anew_for_another_rank_or_dtype():
+    y = mx.array(1)
+    f, n = traced(lambda x: x + y, shapeless=True)
+    f(mx.array([1, 2]))
+    y = mx.array(2)
+    assert f(mx.array([1, 2, 3])).tolist() == [2, 3, 4] and len(n) == 1
+    assert f(mx.array([1.0, 2.0])).tolist() == [3.0, 4.0] and len(n) == 2
+    assert f(mx.array([[1, 2]])).tolist() == [[3, 4]] and len(n) == 3
+
+
 def test_wrapper():
     def body(x):
         """Doc."""

@@ -13,6 +13,7 @@ use crate::shape::Shape;
 use crate::{Dtype, Element, bail, err, runtime};
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
+use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -148,6 +149,27 @@ impl Drop for Node {
             free(a, &mut rest);
         }
     }
+}
+
+crate::sync::thread_local! {
+    /// Whether extents of a lazy array have been read, while somebody asks.
+    static EXTENTS_READ: Cell<Option<bool>> = const { Cell::new(None) };
+}
+
+/// Runs `f` and tells whether it read, as numbers, the extents of an array without a value. Functions
+/// whose results' extents follow from their op look at [`Array::aval`] and are not counted.
+pub(crate) fn watch_extents<T>(f: impl FnOnce() -> T) -> (T, bool) {
+    struct Restore(Option<bool>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            EXTENTS_READ.set(self.0);
+        }
+    }
+    let restore = Restore(EXTENTS_READ.replace(Some(false)));
+    let out = f();
+    let read = EXTENTS_READ.get() == Some(true);
+    drop(restore);
+    (out, read)
 }
 
 impl Array {
@@ -288,8 +310,23 @@ impl Array {
     }
 
     /// Extents, outermost first.
+    ///
+    /// Read inside of a compiled function, they bind its trace to these extents
+    /// ([`crate::compile::Options::shapeless`]).
+    #[inline]
     pub fn shape(&self) -> &Shape {
+        if EXTENTS_READ.get().is_some() {
+            self.note_extents_read();
+        }
         &self.aval().shape
+    }
+
+    /// Extents of an array that has its value are the same in every call.
+    #[cold]
+    fn note_extents_read(&self) {
+        if !self.is_ready() {
+            EXTENTS_READ.set(Some(true));
+        }
     }
 
     /// Element type.
@@ -299,7 +336,7 @@ impl Array {
 
     /// Number of axes.
     pub fn ndim(&self) -> usize {
-        self.shape().len()
+        self.aval().shape.len()
     }
 
     /// Number of elements.
@@ -309,7 +346,7 @@ impl Array {
 
     /// Bytes of the elements.
     pub fn nbytes(&self) -> usize {
-        self.aval().nbytes()
+        self.size() * self.dtype().size()
     }
 
     /// Extent of an axis, which may count from the end.

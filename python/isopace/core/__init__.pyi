@@ -31,6 +31,7 @@ class CacheInfo:
     hits: object
     misses: object
     nbytes: object
+    reshaped: object
     trace_us: object
     traces: object
     variants: object

@@ -7,6 +7,7 @@ use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::op::scalar_ops::{Rule, dtypes};
 use crate::op::{Op, Row};
+use crate::shape::Shape;
 use smallvec::{SmallVec, smallvec};
 
 /// Applies a row of the table to operands that broadcast.
@@ -19,10 +20,10 @@ pub fn elementwise(row: Row, operands: &[Operand]) -> Result<Array> {
     let values = if select { &operands[1..] } else { operands };
     let (takes, gives) = dtypes(row, common_dtype(values))?;
     let mut inputs: SmallVec<[Array; 3]> = SmallVec::new();
-    let mut shape = operands[0].shape();
+    let mut shape = Shape::scalar();
     for (i, o) in operands.iter().enumerate() {
         inputs.push(o.cast(if select && i == 0 { Dtype::Bool } else { takes })?);
-        shape = shape.broadcast(&o.shape(), row.name())?;
+        shape = shape.broadcast(&inputs[i].aval().shape, row.name())?;
     }
     node(Op::Elementwise(row), inputs, smallvec![], shape, gives)
 }
@@ -84,7 +85,7 @@ impl Array {
             return Ok(self.clone());
         }
         no_valid_length(std::slice::from_ref(self), "astype")?;
-        let aval = Aval::new(self.shape().clone(), dtype);
+        let aval = Aval::new(self.aval().shape.clone(), dtype);
         Ok(Array::lazy(Op::Cast, smallvec![self.clone()], smallvec![], aval))
     }
 

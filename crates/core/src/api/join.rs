@@ -34,18 +34,19 @@ pub fn concatenate(arrays: &[Array], at: i64) -> Result<Array> {
         bail!(Argument, "[concatenate] no arrays; accepted: at least one");
     };
     let a = axis(at, first.ndim(), "concatenate")?;
-    let mut shape = first.shape().clone();
+    let mut shape = first.aval().shape.clone();
     let mut total = 0usize;
     for (i, x) in arrays.iter().enumerate() {
-        let fits = x.ndim() == shape.len() && (0..shape.len()).all(|k| k == a || x.shape()[k] == shape[k]);
+        let fits =
+            x.ndim() == shape.len() && (0..shape.len()).all(|k| k == a || x.aval().shape[k] == shape[k]);
         if !fits {
             bail!(
                 Shape,
                 "[concatenate] array {i} is {:?} beside {shape:?}, joined along axis {a}",
-                x.shape()
+                x.aval().shape
             );
         }
-        total = total.saturating_add(x.shape()[a]);
+        total = total.saturating_add(x.aval().shape[a]);
     }
     shape.as_mut()[a] = total;
     if let [one] = arrays {
@@ -64,8 +65,8 @@ pub fn stack(arrays: &[Array], at: i64) -> Result<Array> {
         bail!(Argument, "[stack] no arrays; accepted: at least one");
     };
     let a = axis(at, first.ndim() + 1, "stack")? as i64;
-    if let Some(x) = arrays.iter().find(|x| x.shape() != first.shape()) {
-        bail!(Shape, "[stack] shapes {:?} and {:?} differ", first.shape(), x.shape());
+    if let Some(x) = arrays.iter().find(|x| x.aval().shape != first.aval().shape) {
+        bail!(Shape, "[stack] shapes {:?} and {:?} differ", first.aval().shape, x.aval().shape);
     }
     let parts = arrays.iter().map(|x| x.expand_dims(&[a])).collect::<Result<Vec<_>>>()?;
     concatenate(&parts, a)

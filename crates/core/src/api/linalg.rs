@@ -55,21 +55,22 @@ impl Array {
         let a = if self.ndim() == 1 { self.expand_dims(&[0])? } else { self.clone() };
         let b = if other.ndim() == 1 { other.expand_dims(&[1])? } else { other.clone() };
         let (na, nb) = (a.ndim(), b.ndim());
-        if a.shape()[na - 1] != b.shape()[nb - 2] {
+        let (x, y) = (&a.aval().shape, &b.aval().shape);
+        if x[na - 1] != y[nb - 2] {
             bail!(
                 Shape,
                 "[matmul] inner dimensions differ: {:?} @ {:?}; a.shape[-1] is {}, b.shape[{}] is {}",
                 self.shape(),
                 other.shape(),
-                a.shape()[na - 1],
+                x[na - 1],
                 if other.ndim() == 1 { -1 } else { -2 },
-                b.shape()[nb - 2]
+                y[nb - 2]
             );
         }
-        let lead = Shape::from(&a.shape()[..na - 2]).broadcast(&b.shape()[..nb - 2].into(), "matmul")?;
+        let lead = Shape::from(&x[..na - 2]).broadcast(&y[..nb - 2].into(), "matmul")?;
         let mut shape = lead;
-        shape.push(a.shape()[na - 2]);
-        shape.push(b.shape()[nb - 1]);
+        shape.push(x[na - 2]);
+        shape.push(y[nb - 1]);
         let inputs = smallvec![a.astype(dtype)?, b.astype(dtype)?];
         let out = node(Op::Matmul, inputs, smallvec![], shape, dtype)?;
         match (self.ndim(), other.ndim()) {

@@ -12,12 +12,12 @@ use smallvec::smallvec;
 
 /// Checks that a weight or bias is a vector as long as the last axis.
 fn check_vector(x: &Array, w: &Array, what: &str, place: &str) -> Result<()> {
-    if w.ndim() != 1 || Some(&w.size()) != x.shape().last() {
+    if w.ndim() != 1 || w.aval().shape.last() != x.aval().shape.last() {
         bail!(
             Shape,
             "[{place}] {what} of {:?} for x of {:?}; accepted: the last extent",
-            w.shape(),
-            x.shape()
+            w.aval().shape,
+            x.aval().shape
         );
     }
     if !w.dtype().is_float() {
@@ -57,7 +57,7 @@ pub fn rms_norm(x: &Array, weight: Option<&Array>, eps: impl Into<Scalar>) -> Re
         dtype = dtype.promote(w.dtype());
     }
     let inputs = std::iter::once(x).chain(weight).map(|a| a.astype(dtype)).collect::<Result<Inputs>>()?;
-    node(Op::RmsNorm, inputs, smallvec![eps.into()], x.shape().clone(), dtype)
+    node(Op::RmsNorm, inputs, smallvec![eps.into()], x.aval().shape.clone(), dtype)
 }
 
 /// `(x - mean) / sqrt(var + eps) * weight + bias` over the last axis; dtypes as for [`rms_norm`], where
@@ -79,7 +79,7 @@ pub fn layer_norm(
     }
     let parts = std::iter::once(x).chain(weight).chain(bias.filter(|_| weight.is_some()));
     let inputs = parts.map(|a| a.astype(dtype)).collect::<Result<Inputs>>()?;
-    let out = node(Op::LayerNorm, inputs, smallvec![eps.into()], x.shape().clone(), dtype)?;
+    let out = node(Op::LayerNorm, inputs, smallvec![eps.into()], x.aval().shape.clone(), dtype)?;
     match bias {
         Some(b) if weight.is_none() => out.add(b.astype(dtype)?),
         _ => Ok(out),

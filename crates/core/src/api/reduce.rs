@@ -65,13 +65,13 @@ scans! {
 
 impl Array {
     fn reduce(&self, kind: ReduceKind, axes: &Axes, keepdims: bool) -> Result<Array> {
-        let name = kind.name();
+        let (name, shape) = (kind.name(), &self.aval().shape);
         let axes = axes.resolve(self.ndim(), name)?;
         let dtype = kind.dtype(self.dtype());
-        if !kind.has_identity() && axes.iter().any(|&a| self.shape()[a] == 0)
-            || kind == ReduceKind::LogSumExp && self.size() == 0
+        if !kind.has_identity() && axes.iter().any(|&a| shape[a] == 0)
+            || kind == ReduceKind::LogSumExp && shape.elems() == 0
         {
-            bail!(Shape, "[{name}] axes {axes:?} of {:?} have no elements to reduce", self.shape());
+            bail!(Shape, "[{name}] axes {axes:?} of {:?} have no elements to reduce", shape);
         }
         if axes.is_empty() {
             // No axes named is no reduction; a 0-d array still widens.
@@ -79,7 +79,7 @@ impl Array {
             return if none { Ok(self.clone()) } else { self.astype(dtype) };
         }
         let x = if kind == ReduceKind::LogSumExp { self.astype(dtype)? } else { self.clone() };
-        let kept: Shape = (0..self.ndim()).filter(|i| !axes.contains(i)).map(|i| self.shape()[i]).collect();
+        let kept: Shape = (0..self.ndim()).filter(|i| !axes.contains(i)).map(|i| shape[i]).collect();
         let op = Op::Reduce(kind, axes.iter().map(|&a| a as u8).collect());
         let out = node(op, smallvec![x], smallvec![], kept, dtype)?;
         if keepdims { out.expand_dims(&wide(&axes)) } else { Ok(out) }
@@ -205,14 +205,14 @@ impl Array {
     }
 
     fn arg_reduce(&self, kind: ArgKind, at: Option<i64>, keepdims: bool) -> Result<Array> {
-        if self.size() == 0 {
+        if self.aval().shape.elems() == 0 {
             bail!(Shape, "[{}] shape {:?} has no elements", kind.name(), self.shape());
         }
         let (x, a) = match at {
             Some(at) => (self.clone(), axis(at, self.ndim(), kind.name())?),
             None => (self.ravel()?, 0),
         };
-        let mut shape = x.shape().clone();
+        let mut shape = x.aval().shape.clone();
         shape.remove(a);
         let out = node(Op::ArgReduce(kind, a as u8), smallvec![x], smallvec![], shape, Dtype::U32)?;
         match (keepdims, at) {
@@ -239,7 +239,8 @@ impl Array {
         }
         let nd = self.ndim();
         if axes[..] == [nd - 1] {
-            return node(Op::Softmax, smallvec![x.clone()], smallvec![], x.shape().clone(), x.dtype());
+            let shape = x.aval().shape.clone();
+            return node(Op::Softmax, smallvec![x.clone()], smallvec![], shape, x.dtype());
         }
         let mut perm: Dims<usize> = (0..nd).filter(|i| !axes.contains(i)).collect();
         perm.extend(axes.iter().copied());
@@ -263,7 +264,7 @@ impl Array {
             (_, d) => d,
         };
         let x = x.astype(dtype)?;
-        let shape = x.shape().clone();
+        let shape = x.aval().shape.clone();
         node(Op::Scan(kind, a as u8, reverse, inclusive), smallvec![x], smallvec![], shape, dtype)
     }
 }

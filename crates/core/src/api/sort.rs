@@ -31,7 +31,7 @@ impl Array {
         let x = if at.is_none() { self.ravel()? } else { self.clone() };
         let a = axis(at.unwrap_or(0), x.ndim(), place)? as u8;
         let (op, dtype) = if indices { (Op::ArgSort(a), Dtype::U32) } else { (Op::Sort(a), x.dtype()) };
-        let shape = x.shape().clone();
+        let shape = x.aval().shape.clone();
         node(op, smallvec![x], smallvec![], shape, dtype)
     }
 

@@ -23,24 +23,30 @@ impl Array {
     /// # Ok::<(), isopace_core::Error>(())
     /// ```
     pub fn reshape(&self, shape: impl AsRef<[i64]>) -> Result<Array> {
-        let dims = shape.as_ref();
-        self.reshape_to(infer(dims, self.size(), "reshape", self.shape())?)
+        match shape.as_ref() {
+            [-1] => self.ravel(),
+            dims => self.reshape_to(infer(dims, self.size(), "reshape", self.shape())?),
+        }
     }
 
     /// [`Array::reshape`] to a shape that is known.
     pub fn reshape_to(&self, shape: impl Into<Shape>) -> Result<Array> {
-        let shape = shape.into().checked("reshape")?;
-        if shape == *self.shape() {
-            return Ok(self.clone());
-        }
-        if shape.elems() != self.size() {
+        let (shape, from) = (shape.into().checked("reshape")?, self.shape());
+        if shape.elems() != from.elems() {
             bail!(
                 Shape,
-                "[reshape] {:?} has {} elements and {shape:?} has {}",
-                self.shape(),
-                self.size(),
+                "[reshape] {from:?} has {} elements and {shape:?} has {}",
+                from.elems(),
                 shape.elems()
             );
+        }
+        self.regroup(shape)
+    }
+
+    /// The elements under a shape that merges axes, or adds or drops ones of extent 1.
+    fn regroup(&self, shape: Shape) -> Result<Array> {
+        if shape == self.aval().shape {
+            return Ok(self.clone());
         }
         node(Op::Reshape, smallvec![self.clone()], smallvec![], shape, self.dtype())
     }
@@ -59,16 +65,16 @@ impl Array {
         if from > to || from >= nd {
             bail!(Argument, "[flatten] axes {start} to {end} of {:?} are no range", self.shape());
         }
-        let (from, to) = (from as usize, to as usize);
-        let mut shape: Shape = self.shape()[..from].into();
-        shape.push(self.shape()[from..=to].iter().product());
-        self.shape()[to + 1..].iter().for_each(|&d| shape.push(d));
-        self.reshape_to(shape)
+        let (from, to, all) = (from as usize, to as usize, &self.aval().shape);
+        let mut shape: Shape = all[..from].into();
+        shape.push(all[from..=to].iter().product());
+        all[to + 1..].iter().for_each(|&d| shape.push(d));
+        self.regroup(shape)
     }
 
     /// All elements along one axis.
     pub(crate) fn ravel(&self) -> Result<Array> {
-        self.reshape_to([self.size()])
+        self.regroup([self.aval().shape.elems()].into())
     }
 
     /// Splits an axis into several, where one extent may be -1.
@@ -88,29 +94,25 @@ impl Array {
     /// # Errors
     /// `Shape` when a given axis has another extent.
     pub fn squeeze(&self, axes: Option<&[i64]>) -> Result<Array> {
+        let shape = &self.aval().shape;
         let drop: Dims<usize> = match axes {
             None => (0..self.ndim()).filter(|&i| self.shape()[i] == 1).collect(),
             some => crate::shape::axes(some, self.ndim(), "squeeze")?,
         };
-        if let Some(&a) = drop.iter().find(|&&a| self.shape()[a] != 1) {
-            bail!(
-                Shape,
-                "[squeeze] axis {a} of {:?} has extent {}; accepted: 1",
-                self.shape(),
-                self.shape()[a]
-            );
+        if let Some(&a) = drop.iter().find(|&&a| shape[a] != 1) {
+            bail!(Shape, "[squeeze] axis {a} of {shape:?} has extent {}; accepted: 1", shape[a]);
         }
-        let kept = (0..self.ndim()).filter(|i| !drop.contains(i)).map(|i| self.shape()[i]);
-        self.reshape_to(kept.collect::<Shape>())
+        let kept = (0..self.ndim()).filter(|i| !drop.contains(i)).map(|i| shape[i]);
+        self.regroup(kept.collect())
     }
 
     /// Adds axes of extent 1 at these places of the result.
     pub fn expand_dims(&self, axes: &[i64]) -> Result<Array> {
         let total = self.ndim() + axes.len();
         let at = crate::shape::axes(Some(axes), total, "expand_dims")?;
-        let mut old = self.shape().iter();
+        let mut old = self.aval().shape.iter();
         let dims = (0..total).map(|i| if at.contains(&i) { 1 } else { old.next().copied().unwrap_or(1) });
-        self.reshape_to(dims.collect::<Shape>())
+        self.regroup(dims.collect::<Shape>().checked("expand_dims")?)
     }
 
     /// Axes in another order: axis `i` of the result is axis `axes[i]`; reversed when none are given.
@@ -140,7 +142,7 @@ impl Array {
         if perm.iter().enumerate().all(|(i, &p)| i == p) {
             return Ok(self.clone());
         }
-        let shape = perm.iter().map(|&p| self.shape()[p]).collect();
+        let shape = perm.iter().map(|&p| self.aval().shape[p]).collect();
         let op = Op::Transpose(perm.iter().map(|&p| p as u8).collect());
         node(op, smallvec![self.clone()], smallvec![], shape, self.dtype())
     }

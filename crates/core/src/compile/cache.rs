@@ -5,6 +5,7 @@
 
 use super::Options;
 use super::explain::{ArgReport, Cause, Miss, Stats};
+use super::shapeless::Kept;
 use super::tree::Leaves;
 use crate::aval::Aval;
 use crate::number::Number;
@@ -30,6 +31,8 @@ pub(crate) struct Variant {
     pub scalars: usize,
     pub random: bool,
     pub payload: Arc<dyn Any + Send + Sync>,
+    /// The graph, where it may serve other shapes.
+    pub kept: Option<Arc<Kept>>,
     pub nbytes: usize,
 }
 
@@ -127,7 +130,7 @@ fn same_fixed(a: &[Option<Number>], b: &[Option<Number>]) -> bool {
     })
 }
 
-type Fixed = SmallVec<[Option<Number>; 4]>;
+pub(crate) type Fixed = SmallVec<[Option<Number>; 4]>;
 
 impl Cache {
     /// The plan for this call and its cells, if the entry that answered last has it. An entry whose
@@ -209,6 +212,28 @@ impl Cache {
             }
         }
         Err(cause)
+    }
+
+    /// Variants for such calls with other extents, whose graphs are kept.
+    pub(crate) fn other_shapes(&self, leaves: &Leaves<'_>, fixed: &Fixed) -> Vec<Arc<Variant>> {
+        let entries = self.table.iter().filter(|e| {
+            e.same_tree(leaves)
+                && same_fixed(&e.fixed, fixed)
+                && e.avals.iter().zip(&leaves.arrays).all(|(a, b)| {
+                    let b = b.aval();
+                    a.shape.len() == b.shape.len() && a.dtype == b.dtype && a.valid == b.valid
+                })
+        });
+        let mut graphs: Vec<Arc<Variant>> = Vec::new();
+        for (v, _) in entries.flat_map(|e| &e.variants) {
+            let new = |kept: &Arc<Kept>| {
+                !graphs.iter().any(|g| g.kept.as_ref().is_some_and(|k| Arc::ptr_eq(k, kept)))
+            };
+            if v.kept.as_ref().is_some_and(new) {
+                graphs.push(v.clone());
+            }
+        }
+        graphs
     }
 
     /// Compares with the most recent entry to name what is new.

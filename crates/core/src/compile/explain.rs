@@ -44,6 +44,8 @@ pub struct Stats {
     pub hits: u64,
     pub misses: u64,
     pub traces: u64,
+    /// Misses that a kept trace answered under other extents ([`super::Options::shapeless`]).
+    pub reshaped: u64,
     pub failed: u64,
     pub evictions: u64,
     pub entries: usize,
@@ -121,6 +123,9 @@ impl fmt::Display for Explanation {
             "{}: {} calls, {} hits, {} traces; {} entries, {} variants, {} bytes, {} evicted",
             self.name, s.calls, s.hits, s.traces, s.entries, s.variants, s.nbytes, s.evictions
         )?;
+        if s.reshaped > 0 {
+            writeln!(f, "  {} plans for other shapes from a kept trace", s.reshaped)?;
+        }
         for a in &self.arguments {
             let seen: Vec<_> = a.seen.iter().map(|n| n.to_string()).collect();
             write!(f, "  {}: {}, traced for {}", a.path, a.mode, seen.join(", "))?;

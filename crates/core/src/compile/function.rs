@@ -1,13 +1,14 @@
 //! A compiled function: lookup, trace, and the call node.
 
-use super::cache::{Cache, CallHash, Mode, Variant};
+use super::cache::{Cache, CallHash, Fixed, Mode, Variant};
 use super::explain::{Cause, Explanation, Miss, Stats};
 use super::fold;
+use super::shapeless::Kept;
 use super::trace::{capture, is_tracing, with_trace};
 use super::tree::Leaves;
 use super::{Options, ScalarMode, enabled};
 use crate::api::random;
-use crate::array::{Array, Inputs, Scalars, next_id};
+use crate::array::{Array, Inputs, Scalars, next_id, watch_extents};
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::lower::lower;
@@ -172,6 +173,16 @@ impl Function {
         s.flights.push(flight);
         s.cache.stats.misses += 1;
         let armed = s.cache.arm(leaves, call, &cause, &self.options);
+        let forced = matches!(cause, Cause::Program { .. });
+        let symbolic: SmallVec<[bool; 4]> =
+            armed.iter().map(|a| !forced && matches!(a.mode, Mode::Symbolic)).collect();
+        let fixed = |pins: &[(usize, String)]| -> Fixed {
+            let numbers = leaves.scalars.iter().enumerate();
+            let key = |i: usize| !symbolic[i] || pins.iter().any(|(p, _)| *p == i);
+            numbers.map(|(i, n)| key(i).then_some(*n)).collect()
+        };
+        let like =
+            if self.options.shapeless { s.cache.other_shapes(leaves, &fixed(&[])) } else { Vec::new() };
         drop(s);
         // The flight must end on unwinding too.
         struct Land<'a>(&'a Function, u64);
@@ -184,11 +195,14 @@ impl Function {
         let land = Land(self, flight);
 
         let start = Instant::now();
-        let forced = matches!(cause, Cause::Program { .. });
-        let symbolic: SmallVec<[bool; 4]> =
-            armed.iter().map(|a| !forced && matches!(a.mode, Mode::Symbolic)).collect();
         let mut pins: Vec<(usize, String)> = Vec::new();
-        let mut made = self.trace(leaves, &symbolic, trace, &mut pins);
+        let reshaped = self.reshape(&like, leaves);
+        drop(like);
+        let traces = reshaped.is_none() as u64;
+        let mut made = match reshaped {
+            Some(variant) => Ok(variant),
+            None => self.trace(leaves, &symbolic, trace, &mut pins),
+        };
         if let Err(e) = &made
             && symbolic.contains(&true)
         {
@@ -209,7 +223,8 @@ impl Function {
         let trace_us = start.elapsed().as_secs_f64() * 1e6;
         let mut s = self.state.lock();
         let cache = &mut s.cache;
-        cache.stats.traces += 1;
+        cache.stats.traces += traces;
+        cache.stats.reshaped += 1 - traces;
         cache.stats.trace_us += trace_us;
         let variant = match made {
             Ok(v) => v,
@@ -221,13 +236,7 @@ impl Function {
         for (arg, reason) in &pins {
             cache.pin(call, *arg, reason);
         }
-        let fixed: SmallVec<[Option<Number>; 4]> = leaves
-            .scalars
-            .iter()
-            .enumerate()
-            .map(|(i, n)| (!symbolic[i] || pins.iter().any(|(p, _)| *p == i)).then_some(*n))
-            .collect();
-        let (variant, gone) = cache.insert(leaves, call, &fixed, variant, &self.options);
+        let (variant, gone) = cache.insert(leaves, call, &fixed(&pins), variant, &self.options);
         let ran = variant.program.run(&leaves.scalars, cells);
         let miss = self.record(&mut s, call, cause, trace_us);
         drop(s);
@@ -298,7 +307,7 @@ impl Function {
         let mut avals: Vec<Aval> = leaves.arrays.iter().map(|a| a.aval().clone()).collect();
         let params: Vec<Array> =
             avals.iter().enumerate().map(|(i, a)| super::trace::param(i as u32, a.clone())).collect();
-        let (traced, frame) = with_trace(|| trace(&params, &args));
+        let ((traced, frame), read) = watch_extents(|| with_trace(|| trace(&params, &args)));
         let Traced { arrays: mut roots, scalars: scalar_outs, payload } = traced?;
         let random = frame.key.is_some();
         if let Some(key) = frame.key {
@@ -325,8 +334,11 @@ impl Function {
         let mut outs = captured.cells;
         outs.extend(scalar_outs.iter().map(|s| (s.clone(), None)));
         let program = scalars.program(&outs)?;
+        let kept = (self.options.shapeless && !read)
+            .then(|| Arc::new(Kept::new(captured.graph.clone(), constants.clone())));
         let plan = lower(captured.graph, constants, &**runtime::backend()?, &self.name)?;
-        let nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + folded_bytes + 256;
+        let mut nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + folded_bytes + 256;
+        nbytes += kept.as_ref().map_or(0, |k| k.nbytes());
         debug_assert_eq!(program.cells(), n_cells + scalar_outs.len());
         Ok(Variant {
             plan: Arc::new(plan),
@@ -335,7 +347,36 @@ impl Function {
             scalars: scalar_outs.len(),
             random,
             payload,
+            kept,
             nbytes,
+        })
+    }
+
+    /// A variant that differs in extents alone from the call, made to fit it. Where none can be, a trace
+    /// gives the plan or the error.
+    fn reshape(&self, like: &[Arc<Variant>], leaves: &Leaves<'_>) -> Option<Variant> {
+        let args: SmallVec<[Aval; 4]> = leaves.arrays.iter().map(|a| a.aval().clone()).collect();
+        let mut cells = Cells::new();
+        like.iter().find_map(|v| {
+            cells.clear();
+            v.program.run(&leaves.scalars, &mut cells).ok()?;
+            let kept = v.kept.clone()?;
+            let graph = kept.follow(&args)?;
+            let avals = graph.outputs.iter().map(|&r| graph.aval(r).clone()).collect();
+            let plan = lower(graph, kept.constants.clone(), &**runtime::backend().ok()?, &self.name).ok()?;
+            let (program, payload) = (v.program.clone(), v.payload.clone());
+            let nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + kept.nbytes() + 256;
+            let (scalars, random) = (v.scalars, v.random);
+            Some(Variant {
+                plan: Arc::new(plan),
+                program,
+                avals,
+                scalars,
+                random,
+                payload,
+                kept: Some(kept),
+                nbytes,
+            })
         })
     }
 

@@ -4,6 +4,7 @@ mod cache;
 mod explain;
 mod fold;
 mod function;
+mod shapeless;
 pub(crate) mod trace;
 mod tree;
 
@@ -42,6 +43,10 @@ pub enum ScalarMode {
 #[derive(Clone, Debug)]
 pub struct Options {
     pub scalars: ScalarMode,
+    /// Whether one trace serves other shapes of the same ranks, by extents that follow the arguments'.
+    /// It does unless the function read an extent as a number ([`Array::shape`], a slice's bounds, a
+    /// mean's count), or an op's inputs do not decide its extents; then each shape is traced by itself.
+    pub shapeless: bool,
     /// Guard variants kept for one key.
     pub max_variants: usize,
     /// Entries kept that differ from others in constants alone.
@@ -60,6 +65,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             scalars: ScalarMode::Auto,
+            shapeless: false,
             max_variants: 8,
             max_static_entries: 64,
             max_entries: 256,
@@ -151,6 +157,20 @@ pub struct Compiled<A, R> {
 ///
 /// After [`Options::warn_after`] retraces that one argument caused, a warning through `tracing` says so,
 /// once. The cure is an array: it is known by shape and dtype alone.
+///
+/// # Shapes
+/// Each shape is traced by itself, unless [`Options::shapeless`] asks for one trace:
+///
+/// ```
+/// # isopace_core::reference::init();
+/// use isopace_core::{Array, compile::{Options, compile_with}};
+/// let f = compile_with(Options { shapeless: true, ..Options::default() }, |x: Array| x.add(1.0)?.sum(0, false));
+/// for n in 1..50 {
+///     assert_eq!(f.call(Array::from_slice(&vec![1.0f32; n], [n])?)?.item::<f32>()?, 2.0 * n as f32);
+/// }
+/// assert_eq!((f.stats().traces, f.stats().reshaped), (1, 48));
+/// # Ok::<(), isopace_core::Error>(())
+/// ```
 ///
 /// # What is kept
 /// The `Compiled` owns its cache: it is bounded by [`Options`], and dropping the function, on any

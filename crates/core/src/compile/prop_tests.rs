@@ -162,3 +162,95 @@ proptest! {
         }
     }
 }
+
+/// One step of a function whose shapes follow its argument's, or do not.
+#[derive(Clone, Copy, Debug)]
+enum Shaped {
+    AddOwn,
+    Transpose,
+    SumKeeping(i64),
+    Sum(i64),
+    Concat(i64),
+    Flatten,
+    Expand(i64),
+    Squeeze,
+    Softmax,
+    Sort(i64),
+    Gram,
+    Mean(i64),
+    Scale,
+    Head,
+    Literal,
+    Reversed,
+}
+
+fn shaped(op: Shaped, x: &Array, own: &Array) -> Result<Array> {
+    use Shaped::*;
+    match op {
+        AddOwn => x.add(own),
+        Transpose => x.t(),
+        SumKeeping(a) => x.sum(a, true),
+        Sum(a) => x.max(a, false),
+        Concat(a) => crate::api::concatenate(&[x.clone(), x.negative()?, x.clone()], a),
+        Flatten => x.reshape([-1]),
+        Expand(a) => x.expand_dims(&[a]),
+        Squeeze => x.squeeze(None),
+        Softmax => x.softmax(-1),
+        Sort(a) => x.sort(Some(a)),
+        Gram => x.matmul(&x.t()?),
+        Mean(a) => x.mean(a, true),
+        Scale => x.multiply(x.size() as f32),
+        Head if x.ndim() == 0 => Ok(x.clone()),
+        Head => x.slice_axis(0, 0, 1),
+        Literal => x.reshape([2, -1]),
+        Reversed => x.flip([0]),
+    }
+}
+
+fn shaped_op() -> impl Strategy<Value = Shaped> {
+    use Shaped::*;
+    let axis = -2i64..2;
+    prop_oneof![
+        Just(AddOwn),
+        Just(Transpose),
+        axis.clone().prop_map(SumKeeping),
+        axis.clone().prop_map(Sum),
+        axis.clone().prop_map(Concat),
+        Just(Flatten),
+        axis.clone().prop_map(Expand),
+        Just(Squeeze),
+        Just(Softmax),
+        axis.clone().prop_map(Sort),
+        Just(Gram),
+        axis.prop_map(Mean),
+        Just(Scale),
+        Just(Head),
+        Just(Literal),
+        Just(Reversed),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn shapeless_equals_uncompiled(
+        ops in proptest::collection::vec(shaped_op(), 1..6),
+        shapes in proptest::collection::vec((1..5usize, 1..5usize), 2..7),
+    ) {
+        crate::reference::init();
+        let body = |ops: &[Shaped], x: &Array| {
+            ops.iter().try_fold(x.clone(), |y, &op| shaped(op, &y, x))
+        };
+        let own = ops.clone();
+        let f = compile_with(Options { shapeless: true, ..Options::default() }, move |x: Array| body(&own, &x));
+        for (r, c) in shapes {
+            let values: Vec<f32> = (0..r * c).map(|i| (i * 37 % 11) as f32 * 0.25 - 1.0).collect();
+            let x = Array::from_slice(&values, [r, c]).unwrap();
+            let (want, got) = (body(&ops, &x), f.call(x));
+            if let (Ok(want), Ok(got)) = (&want, &got) {
+                prop_assert_eq!(want.shape(), got.shape());
+            }
+            prop_assert_eq!(bits(want), bits(got), "for {:?}", (r, c));
+        }
+    }
+}

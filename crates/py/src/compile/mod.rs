@@ -171,6 +171,7 @@ impl Compiled {
             hits: s.hits,
             misses: s.misses,
             traces: s.traces,
+            reshaped: s.reshaped,
             failed: s.failed,
             evictions: s.evictions,
             entries: s.entries,
@@ -241,6 +242,7 @@ pub(crate) struct CacheInfo {
     hits: u64,
     misses: u64,
     traces: u64,
+    reshaped: u64,
     failed: u64,
     evictions: u64,
     entries: usize,
@@ -317,6 +319,9 @@ impl Compiled {
 /// bool, str and None are static. `inputs` and `outputs` name captured state: lists, dicts or modules
 /// whose arrays and numbers count as arguments, and which are filled after each call.
 ///
+/// Each shape is traced by itself. With `shapeless`, one trace serves all shapes of the same ranks, unless
+/// the function reads an extent (`x.shape`, `len(x)`, a slice's bounds) or its ops do not say how theirs follow.
+///
 /// `scalars`: "auto", "static" (every value is traced by itself) or "symbolic" (from the first call on).
 /// `max_variants`, `max_static_entries`, `max_bytes` bound the cache.
 ///
@@ -341,7 +346,6 @@ fn compile_(
     max_static_entries: usize,
     max_bytes: usize,
 ) -> PyResult<Py<PyAny>> {
-    let _ = shapeless;
     let Some(fun) = fun else { return Err(type_error("[compile] a function is needed")) };
     if !fun.is_callable() {
         return Err(type_error(format!("[compile] {} cannot be called", fun.get_type())));
@@ -360,8 +364,14 @@ fn compile_(
         Some(n) => n.to_string(),
         None => fun.get_type().name()?.to_string(),
     };
-    let options =
-        Options { scalars: mode, max_variants, max_static_entries, max_bytes, ..Options::default() };
+    let options = Options {
+        scalars: mode,
+        shapeless,
+        max_variants,
+        max_static_entries,
+        max_bytes,
+        ..Options::default()
+    };
     let kept = |x: Option<&Bound<'_, PyAny>>| {
         x.filter(|x| !x.is_none() && x.cast::<RandomState>().is_err()).map(|x| x.clone().unbind())
     };
