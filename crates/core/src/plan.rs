@@ -16,6 +16,10 @@ use std::sync::Arc;
 
 /// What a slot holds after a run: a value, or the error of the step that should have made it.
 pub type Outcome = Result<Value>;
+/// What a plan gives back, in the order of its outputs.
+pub type Outcomes = SmallVec<[Outcome; 1]>;
+/// The slots of a run; those of small plans need no allocation.
+type Slots = SmallVec<[Option<Outcome>; 4]>;
 
 /// A lowered computation, ready to run any number of times from any thread.
 #[derive(Debug)]
@@ -142,12 +146,12 @@ impl Plan {
     ///
     /// # Errors
     /// `Internal` when inputs or cells do not fit the plan.
-    pub fn run(&self, inputs: impl IntoIterator<Item = Outcome>, cells: &[Number]) -> Result<Vec<Outcome>> {
+    pub fn run(&self, inputs: impl IntoIterator<Item = Outcome>, cells: &[Number]) -> Result<Outcomes> {
         self.start(inputs.into_iter().map(Ok), cells)
     }
 
-    fn start(&self, inputs: impl Iterator<Item = Result<Outcome>>, cells: &[Number]) -> Result<Vec<Outcome>> {
-        let mut slots: Vec<Option<Outcome>> = Vec::with_capacity(self.slots as usize);
+    fn start(&self, inputs: impl Iterator<Item = Result<Outcome>>, cells: &[Number]) -> Result<Outcomes> {
+        let mut slots = Slots::with_capacity(self.slots as usize);
         for i in inputs {
             slots.push(Some(i?));
         }
@@ -196,7 +200,7 @@ impl Plan {
                 }
             }
         }
-        let mut outs = Vec::with_capacity(self.outputs.len());
+        let mut outs = Outcomes::with_capacity(self.outputs.len());
         for (read, _) in &self.outputs {
             outs.push(self.take(&mut slots, *read)?);
         }
@@ -262,6 +266,13 @@ impl Plan {
         reads: &[Read],
         slots: &'a mut [Option<Outcome>],
     ) -> Result<SmallVec<[Input<'a>; 4]>> {
+        let mut ins = SmallVec::new();
+        if reads.iter().all(|read| read.then == Then::Give) {
+            for read in reads {
+                ins.push(self.take(slots, *read)??.into());
+            }
+            return Ok(ins);
+        }
         // Those that move come first: the others borrow the slots.
         let mut given: SmallVec<[Outcome; 3]> = SmallVec::new();
         for read in reads.iter().filter(|read| read.then == Then::Give) {
@@ -269,7 +280,6 @@ impl Plan {
         }
         let slots: &'a [Option<Outcome>] = slots;
         let mut given = given.into_iter();
-        let mut ins = SmallVec::new();
         for read in reads {
             let mut input = match (read.then, read.from) {
                 (Then::Give, _) => given.next().ok_or_else(|| self.too_early(*read))??.into(),

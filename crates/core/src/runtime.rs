@@ -14,7 +14,7 @@ use crate::graph::{Graph, GraphNode, Ref};
 use crate::lower::lower;
 use crate::number::Number;
 use crate::op::Op;
-use crate::plan::{Outcome, Plan};
+use crate::plan::{Outcome, Outcomes, Plan};
 use crate::{bail, err};
 use hashbrown::HashTable;
 use parking_lot::{Condvar, Mutex};
@@ -265,18 +265,23 @@ const LEAF: u32 = 1 << 31;
 impl Walk {
     /// Claims every lazy node the arrays depend on, inputs first.
     fn visit(&mut self, arrays: &[Array], run: &Arc<Run>) -> Result<()> {
-        let mut stack = SmallVec::new();
+        let mut stack = Entered::new();
         for root in arrays {
-            self.enter(root, run, &mut stack)?;
+            if let Some(entered) = self.enter(root, run)? {
+                stack.push(entered);
+            }
             while let Some((_, inputs, next)) = stack.last_mut() {
                 if *next < inputs.len() {
-                    let a = inputs[*next].clone();
                     *next += 1;
-                    if let Err(e) = self.enter(&a, run, &mut stack) {
-                        for (node, inputs, _) in stack {
-                            *node.state.lock() = State::Lazy(inputs);
+                    match self.enter(&inputs[*next - 1], run) {
+                        Ok(Some(entered)) => stack.push(entered),
+                        Ok(None) => (),
+                        Err(e) => {
+                            for (node, inputs, _) in stack {
+                                *node.state.lock() = State::Lazy(inputs);
+                            }
+                            return Err(e);
                         }
-                        return Err(e);
                     }
                 } else if let Some((node, inputs, _)) = stack.pop() {
                     self.leave(node, inputs);
@@ -292,9 +297,10 @@ impl Walk {
         marks.into_iter().find_map(|(epoch, index)| (epoch == self.epoch).then_some(index))
     }
 
-    fn enter(&mut self, a: &Array, run: &Arc<Run>, stack: &mut Entered) -> Result<()> {
+    /// Puts an array in its place, or claims its node, whose inputs come first.
+    fn enter(&mut self, a: &Array, run: &Arc<Run>) -> Result<Option<(Arc<Node>, Inputs, usize)>> {
         if self.place(a).is_some() {
-            return Ok(());
+            return Ok(None);
         }
         let mut state = a.node().state.lock();
         match &mut *state {
@@ -311,16 +317,16 @@ impl Walk {
                 drop(state);
                 // The final mark is set when the node is left; this one ends repeated entry.
                 a.node().mark.store((self.epoch as u64) << 32, Ordering::Relaxed);
-                stack.push((a.node().clone(), inputs, 0));
+                Ok(Some((a.node().clone(), inputs, 0)))
             }
             _ => {
                 let mark = (self.epoch as u64) << 32 | (LEAF | self.leaves.len() as u32) as u64;
                 a.own().mark.store(mark, Ordering::Relaxed);
                 drop(state);
                 self.leaves.push(a.clone());
+                Ok(None)
             }
         }
-        Ok(())
     }
 
     fn leave(&mut self, node: Arc<Node>, inputs: Inputs) {
@@ -414,6 +420,8 @@ struct EagerPlans {
 struct EagerTable {
     entries: HashTable<Eager>,
     clock: u64,
+    /// Hash of the entry found last: the next graph is likely its, and then needs no hashing.
+    last: u64,
     nbytes: usize,
 }
 
@@ -470,18 +478,34 @@ fn plans() -> &'static EagerPlans {
     })
 }
 
+impl EagerTable {
+    fn find(&mut self, hash: u64, fits: impl Fn(&Eager) -> bool) -> Option<Arc<Plan>> {
+        let e = self.entries.find_mut(hash, |e| e.hash == hash && fits(e))?;
+        self.clock += 1;
+        e.used = self.clock;
+        self.last = hash;
+        Some(e.plan.clone())
+    }
+}
+
 impl EagerPlans {
     fn find(&self, walk: &Walk, held: &[bool], backend: &dyn Backend) -> Result<Arc<Plan>> {
-        let hash = walk.hash(held);
-        {
+        let hash = {
             let t = &mut *self.table.lock();
-            t.clock += 1;
-            if let Some(e) = t.entries.find_mut(hash, |e| e.hash == hash && walk.matches(held, e)) {
-                e.used = t.clock;
+            let fits = |e: &Eager| walk.matches(held, e);
+            let (found, hash) = match t.find(t.last, fits) {
+                Some(plan) => (Some(plan), t.last),
+                None => {
+                    let hash = walk.hash(held);
+                    (t.find(hash, fits), hash)
+                }
+            };
+            if let Some(plan) = found {
                 self.hits.fetch_add(1, Ordering::Relaxed);
-                return Ok(e.plan.clone());
+                return Ok(plan);
             }
-        }
+            hash
+        };
         self.misses.fetch_add(1, Ordering::Relaxed);
         let graph = walk.graph(held);
         let plan = Arc::new(lower(graph.clone(), Vec::new(), backend, "")?);
@@ -640,7 +664,7 @@ impl Task {
 }
 
 /// A panic in a kernel is a bug, but must not leave other threads waiting for ever.
-fn run_guarded(plan: &Plan, leaves: Leaves, cells: &[Number]) -> Result<Vec<Outcome>> {
+fn run_guarded(plan: &Plan, leaves: Leaves, cells: &[Number]) -> Result<Outcomes> {
     let run = std::panic::AssertUnwindSafe(|| plan.run(leaves.into_iter().map(value), cells));
     std::panic::catch_unwind(run).unwrap_or_else(|p| {
         let text = p.downcast_ref::<String>().map(|s| s.as_str()).or(p.downcast_ref::<&str>().copied());
@@ -650,13 +674,15 @@ fn run_guarded(plan: &Plan, leaves: Leaves, cells: &[Number]) -> Result<Vec<Outc
 
 /// A leaf's value, waiting for the run that makes it. The leaf's own hold on it ends here.
 fn value(leaf: Array) -> Outcome {
+    if let Some(outcome) = leaf.outcome() {
+        return outcome;
+    }
     let run = match &*leaf.node().state.lock() {
         State::Scheduled(run) => Some(run.clone()),
         _ => None,
     };
     run.inspect(|run| run.wait());
-    let outcome = leaf.outcome();
-    outcome.unwrap_or_else(|| Err(err!(Internal, "[eval] a leaf did not become ready")))
+    leaf.outcome().unwrap_or_else(|| Err(err!(Internal, "[eval] a leaf did not become ready")))
 }
 
 /// The pending graph of these arrays before any pass, as text. For explaining; nothing is computed.

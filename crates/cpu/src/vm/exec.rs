@@ -62,6 +62,19 @@ struct Bound<'a> {
     outs: Addresses,
 }
 
+/// Where an output's memory comes from.
+enum Made {
+    Fresh(CpuBuffer),
+    /// From this input, which nobody else can read.
+    Taken(usize),
+}
+
+impl Made {
+    fn is_from(&self, input: usize) -> bool {
+        matches!(self, Made::Taken(i) if *i == input)
+    }
+}
+
 type Addresses = SmallVec<[*mut u8; 2]>;
 
 // SAFETY: input memory is only read; each block writes its own range of the outputs (and of inputs
@@ -94,13 +107,12 @@ impl Kernel for Fused {
         let n = self.elems;
         let mut bound = self.start(cells)?;
         // Outputs first: an input taken over as one is read through the output's address.
-        let mut taken: SmallVec<[Option<usize>; 2]> = SmallVec::new();
-        let mut made: SmallVec<[(CpuBuffer, usize); 2]> = SmallVec::new();
-        for (k, aval) in self.outs.iter().enumerate() {
+        let mut made: SmallVec<[Made; 2]> = SmallVec::new();
+        for aval in &self.outs {
             let donor = (0..ins.len()).find(|&i| {
                 let v = &ins[i];
                 self.program.inputs[i].size() == aval.dtype.size()
-                    && !taken.contains(&Some(i))
+                    && !made.iter().any(|m| m.is_from(i))
                     && v.layout.elems() == n
                     && v.layout.is_contiguous()
                     && v.layout.offset == 0
@@ -108,42 +120,35 @@ impl Kernel for Fused {
                     && n * aval.dtype.size() <= v.buffer.nbytes()
                     && view::unique(&mut ins[i]).is_some()
             });
-            taken.push(donor);
-            if donor.is_none() {
-                made.push((CpuBuffer::new(aval.nbytes())?, k));
-            }
-        }
-        let mut fresh = made.iter_mut();
-        for (k, donor) in taken.iter().enumerate() {
-            let p = match donor {
-                None => match fresh.next() {
-                    Some((b, _)) => b.slice_mut::<u8>()?.as_mut_ptr(),
-                    None => bail!(Internal, "[fused] output {k} has no memory"),
-                },
-                Some(i) => match view::unique(&mut ins[*i]) {
-                    Some(b) => b.slice_mut::<u8>()?.as_mut_ptr(),
+            let at = match donor {
+                Some(i) => match view::unique(&mut ins[i]) {
+                    Some(b) => {
+                        made.push(Made::Taken(i));
+                        b.slice_mut::<u8>()?.as_mut_ptr()
+                    }
                     None => bail!(Internal, "[fused] input {i} is shared"),
                 },
+                None => {
+                    let mut b = CpuBuffer::new(aval.nbytes())?;
+                    let at = b.slice_mut::<u8>()?.as_mut_ptr();
+                    made.push(Made::Fresh(b));
+                    at
+                }
             };
-            bound.outs.push(p);
+            bound.outs.push(at);
         }
         for (i, v) in ins.iter().enumerate() {
-            bound.inputs.push(match taken.iter().position(|t| *t == Some(i)) {
+            bound.inputs.push(match made.iter().position(|m| m.is_from(i)) {
                 Some(k) => Operand::Taken(bound.outs[k].cast_const()),
                 None => self.operand(i, v)?,
             });
         }
         bound.run(n);
         drop(bound);
-        let mut made = made.into_iter();
-        for (k, donor) in taken.iter().enumerate() {
-            let aval = &self.outs[k];
-            let buffer: Arc<dyn Buffer> = match donor {
-                Some(i) => Value::from(view::take(&mut ins[*i])).buffer,
-                None => match made.next() {
-                    Some((b, _)) => Arc::new(b),
-                    None => bail!(Internal, "[fused] output {k} has no memory"),
-                },
+        for (made, aval) in made.into_iter().zip(&self.outs) {
+            let buffer: Arc<dyn Buffer> = match made {
+                Made::Taken(i) => Value::from(view::take(&mut ins[i])).buffer,
+                Made::Fresh(b) => Arc::new(b),
             };
             outs.push(Value::contiguous(buffer, aval));
         }
