@@ -25,11 +25,17 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
     let mut places = Places::new(&graph, &constants);
     let end = graph.nodes.len();
     let is_step = |i: usize| places.nodes[i][0].base == Ref::Node(i as u32, 0);
-    let mut last_use: HashMap<Ref, usize> = HashMap::new();
+    let mut last_uses: HashMap<Ref, LastUse> = HashMap::new();
+    let mut used = |refs: &[Ref], step: usize| {
+        for (k, &r) in refs.iter().enumerate() {
+            let last = last_uses.entry(places.of(r).base).or_default();
+            *last = LastUse { step, times: if last.step == step { last.times + 1 } else { 1 }, read: k };
+        }
+    };
     for (i, n) in graph.nodes.iter().enumerate().filter(|(i, _)| is_step(*i)) {
-        last_use.extend(n.ins.iter().map(|&r| (places.of(r).base, i)));
+        used(&n.ins, i);
     }
-    last_use.extend(graph.outputs.iter().map(|&r| (places.of(r).base, end)));
+    used(&graph.outputs, end);
 
     let given = n_inputs - constants.len();
     // Steps that are alike share their work: what a layer's steps need is there when the next layer comes.
@@ -47,15 +53,14 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
             }
             Ref::Node(n, o) => Source::Slot(at[n as usize][o as usize]),
         };
-        let ends = last_use.get(&base) == Some(&i) && matches!(from, Source::Slot(_));
-        let same = |r: &&Ref| places.of(**r).base == base;
+        let last = last_uses.get(&base).filter(|last| last.step == i && matches!(from, Source::Slot(_)));
         // A step borrows what it reads more than once; the plan's outputs are moved out in order.
-        let then = match (ends, refs.iter().filter(same).count(), i == end) {
-            (false, ..) => Then::Keep,
-            (true, 1, _) => Then::Give,
-            (true, _, false) => Then::Drop,
-            (true, _, true) if refs[k + 1..].iter().any(|r| same(&r)) => Then::Keep,
-            (true, _, true) => Then::Give,
+        let then = match last {
+            None => Then::Keep,
+            Some(last) if last.times == 1 => Then::Give,
+            Some(_) if i < end => Then::Drop,
+            Some(last) if last.read != k => Then::Keep,
+            Some(_) => Then::Give,
         };
         Read { from, then, view }
     };
@@ -79,13 +84,13 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
         let outs: SmallVec<[u32; 1]> = n.avals.iter().map(|_| slots.take()).collect();
         for (k, r) in ins.iter().enumerate() {
             let base = places.of(n.ins[k]).base;
-            let again = n.ins[k + 1..].iter().any(|&r| places.of(r).base == base);
-            if let (true, Ref::Node(..), Source::Slot(s)) = (r.then != Then::Keep && !again, base, r.from) {
+            let ends = r.then != Then::Keep && last_uses.get(&base).is_some_and(|last| last.read == k);
+            if let (true, Ref::Node(..), Source::Slot(s)) = (ends, base, r.from) {
                 slots.free.push(s);
             }
         }
         for (o, &slot) in outs.iter().enumerate() {
-            if !last_use.contains_key(&Ref::Node(i as u32, o as u32)) {
+            if !last_uses.contains_key(&Ref::Node(i as u32, o as u32)) {
                 slots.free.push(slot);
             }
         }
@@ -134,6 +139,14 @@ pub fn lower(graph: Graph, constants: Vec<Value>, backend: &dyn Backend, name: &
         cells: graph.cells.len() as u32,
         nbytes,
     })
+}
+
+/// Where a value is read last: the step, how often that step reads it, and which of its reads is the last.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastUse {
+    step: usize,
+    times: u32,
+    read: usize,
 }
 
 /// What tells the work of one step from another's: the op, the avals that it reads, and those that it makes.

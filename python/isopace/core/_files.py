@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import shutil
+import tempfile
 
 from .. import _isopace as _x
 from .._isopace import array
@@ -19,14 +21,28 @@ def _write(file, data, suffix, place):
         if not path.endswith(suffix):
             path += suffix
         try:
-            with open(path, "wb") as f:
-                f.write(data)
+            _replace(os.path.realpath(path), data)
         except OSError as e:
             raise RuntimeError(f"[{place}] {path}: {e}") from e
     elif hasattr(file, "write") and not _is_text(file):
         file.write(data)
     else:
         raise ValueError(f"[{place}] expected a path or a binary file, got {type(file)}")
+
+
+def _replace(path, data):
+    """Puts a new file in the place of what is there: arrays loaded from the old one keep its bytes, and a failure keeps it."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as f:
+            f.write(data)
+        return
+    with tempfile.TemporaryDirectory(prefix=".saving-", dir=os.path.dirname(path)) as folder:
+        new = os.path.join(folder, os.path.basename(path))
+        with open(new, "wb") as f:
+            f.write(data)
+        if os.path.exists(path):
+            shutil.copymode(path, new)
+        os.replace(new, path)
 
 
 def _is_text(file):
@@ -129,7 +145,8 @@ def load(file, /, format=None, return_metadata=False, *, stream=None):
     """Loads a file: an array from npy, a dict of arrays from npz, safetensors or gguf.
 
     The format follows from the name's extension unless it is given. With ``return_metadata`` (safetensors and gguf)
-    the result is a pair of dicts. A path is mapped: what is overwritten before it is read shows in the arrays.
+    the result is a pair of dicts. A path is mapped: a program that writes into the file while arrays of it live changes
+    them, and one that cuts it ends the process at the next read. Saving here puts a new file in its place and does neither.
 
     Raises ValueError for an unknown format, RuntimeError for a file that is not there or is broken.
 

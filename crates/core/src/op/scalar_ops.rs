@@ -124,16 +124,16 @@ rows! {
     FloorDiv "floor_divide" 2 Same [-9.0, 9.0] 0.0 "Quotient rounded down; 0 for an integer divided by 0." int (|x, _| if x[1] == 0 { 0 } else { floor_div(x[0], x[1]) }) float (|x| (x[0] / x[1]).floor()) complex (|x| complex_quotient(x[0], x[1]));
     Rem "remainder" 2 Same [-9.0, 9.0] 0.0 "Remainder with the divisor's sign; x itself for an integer and divisor 0." int (|x, _| if x[1] == 0 { x[0] } else { x[0] - floor_div(x[0], x[1]) * x[1] }) float (|x| remainder(x[0], x[1])) complex _;
     Pow "power" 2 Same [0.1, 4.0] 16.0 "x to the y; an integer to a negative power is 0, except for 1 and -1." int (|x, _| int_pow(x[0], x[1])) float (|x| x[0].powf(x[1])) complex (|x| if x[1] == re(0.0) { re(1.0) } else { x[0].powc(x[1]) });
-    Max "maximum" 2 Same [-9.0, 9.0] 0.0 "The larger; NaN from either side wins." int (|x, _| x[0].max(x[1])) float (|x| if x[0].is_nan() || x[0] > x[1] { x[0] } else { x[1] }) complex (|x| if lex(x[0], x[1]).is_gt() { x[0] } else { x[1] });
-    Min "minimum" 2 Same [-9.0, 9.0] 0.0 "The smaller; NaN from either side wins." int (|x, _| x[0].min(x[1])) float (|x| if x[0].is_nan() || x[0] < x[1] { x[0] } else { x[1] }) complex (|x| if lex(x[0], x[1]).is_lt() { x[0] } else { x[1] });
+    Max "maximum" 2 Same [-9.0, 9.0] 0.0 "The larger; NaN from either side wins." int (|x, _| x[0].max(x[1])) float (|x| if x[0].is_nan() || x[0] > x[1] { x[0] } else { x[1] }) complex (|x| if x[0].is_nan() || above(x[0], x[1]) { x[0] } else { x[1] });
+    Min "minimum" 2 Same [-9.0, 9.0] 0.0 "The smaller; NaN from either side wins." int (|x, _| x[0].min(x[1])) float (|x| if x[0].is_nan() || x[0] < x[1] { x[0] } else { x[1] }) complex (|x| if x[0].is_nan() || above(x[1], x[0]) { x[0] } else { x[1] });
     LogAddExp "logaddexp" 2 Inexact [-9.0, 9.0] 4.0 "log(exp(x) + exp(y)) without overflow." int _ float (|x| log_add_exp(x[0], x[1])) complex (|x| (x[0].exp() + x[1].exp()).ln());
     Arctan2 "arctan2" 2 Inexact [-9.0, 9.0] 4.0 "Angle of the point (y, x) in radians; operands in that order." int _ float (|x| x[0].atan2(x[1])) complex _;
     Eq "equal" 2 Compare [-9.0, 9.0] 0.0 "True where equal." int (|x, _| (x[0] == x[1]) as i128) float (|x| flag(x[0] == x[1])) complex (|x| re(flag(x[0] == x[1])));
     Ne "not_equal" 2 Compare [-9.0, 9.0] 0.0 "True where different." int (|x, _| (x[0] != x[1]) as i128) float (|x| flag(x[0] != x[1])) complex (|x| re(flag(x[0] != x[1])));
-    Lt "less" 2 Compare [-9.0, 9.0] 0.0 "True where x is below y." int (|x, _| (x[0] < x[1]) as i128) float (|x| flag(x[0] < x[1])) complex (|x| re(flag(lex(x[0], x[1]).is_lt())));
-    Le "less_equal" 2 Compare [-9.0, 9.0] 0.0 "True where x is not above y." int (|x, _| (x[0] <= x[1]) as i128) float (|x| flag(x[0] <= x[1])) complex (|x| re(flag(lex(x[0], x[1]).is_le())));
-    Gt "greater" 2 Compare [-9.0, 9.0] 0.0 "True where x is above y." int (|x, _| (x[0] > x[1]) as i128) float (|x| flag(x[0] > x[1])) complex (|x| re(flag(lex(x[0], x[1]).is_gt())));
-    Ge "greater_equal" 2 Compare [-9.0, 9.0] 0.0 "True where x is not below y." int (|x, _| (x[0] >= x[1]) as i128) float (|x| flag(x[0] >= x[1])) complex (|x| re(flag(lex(x[0], x[1]).is_ge())));
+    Lt "less" 2 Compare [-9.0, 9.0] 0.0 "True where x is below y." int (|x, _| (x[0] < x[1]) as i128) float (|x| flag(x[0] < x[1])) complex (|x| re(flag(above(x[1], x[0]))));
+    Le "less_equal" 2 Compare [-9.0, 9.0] 0.0 "True where x is not above y." int (|x, _| (x[0] <= x[1]) as i128) float (|x| flag(x[0] <= x[1])) complex (|x| re(flag(above(x[1], x[0]) || x[0] == x[1])));
+    Gt "greater" 2 Compare [-9.0, 9.0] 0.0 "True where x is above y." int (|x, _| (x[0] > x[1]) as i128) float (|x| flag(x[0] > x[1])) complex (|x| re(flag(above(x[0], x[1]))));
+    Ge "greater_equal" 2 Compare [-9.0, 9.0] 0.0 "True where x is not below y." int (|x, _| (x[0] >= x[1]) as i128) float (|x| flag(x[0] >= x[1])) complex (|x| re(flag(above(x[0], x[1]) || x[0] == x[1])));
     LogicalAnd "logical_and" 2 Logical [0.0, 1.0] 0.0 "True where both are not zero." int (|x, _| (x[0] != 0 && x[1] != 0) as i128) float _ complex _;
     LogicalOr "logical_or" 2 Logical [0.0, 1.0] 0.0 "True where either is not zero." int (|x, _| (x[0] != 0 || x[1] != 0) as i128) float _ complex _;
     BitAnd "bitwise_and" 2 Bits [0.0, 99.0] 0.0 "Bits set in both." int (|x, _| x[0] & x[1]) float _ complex _;
@@ -153,10 +153,9 @@ fn flag(b: bool) -> f64 {
     b as u8 as f64
 }
 
-fn lex(a: num_complex::Complex<f64>, b: num_complex::Complex<f64>) -> std::cmp::Ordering {
-    a.re.partial_cmp(&b.re)
-        .unwrap_or(std::cmp::Ordering::Greater)
-        .then(a.im.partial_cmp(&b.im).unwrap_or(std::cmp::Ordering::Greater))
+/// By real parts, then by imaginary ones. NaN is neither above nor below anything.
+fn above(a: num_complex::Complex<f64>, b: num_complex::Complex<f64>) -> bool {
+    a.re > b.re || a.re == b.re && a.im > b.im
 }
 
 fn floor_div(a: i128, b: i128) -> i128 {

@@ -17,6 +17,7 @@ const PASSES: &[Pass] = &[
     ("simplify", simplify::run),
     ("common subexpressions", cse::run),
     ("fusion", fuse::run),
+    ("dead code", Graph::without_dead),
     ("epilogues", epilogue::run),
     ("dead code", Graph::without_dead),
 ];

@@ -94,6 +94,12 @@ const RULES: &[(&str, Rule)] = &[
         (alike && holds(by, from)).then(|| s.over(inner.ins[0], Op::Cast))
     }),
     ("a cast that changes nothing", |s| if s.node.op == Op::Cast { s.same(s.node.ins[0]) } else { None }),
+    ("a transpose that moves axes of extent 1 alone", |s| {
+        let Op::Transpose(perm) = &s.node.op else { return None };
+        let from = &s.graph.aval(s.node.ins[0]).shape;
+        let stays = perm.iter().filter(|&&p| from[p as usize] != 1).is_sorted();
+        stays.then(|| s.over(s.node.ins[0], Op::Reshape))
+    }),
     ("a view of a view of its kind", |s| {
         let inner = s.graph.node(*s.node.ins.first()?)?;
         let op = match (&s.node.op, &inner.op) {

@@ -124,7 +124,9 @@ fn compute(op: &Op, ins: &[Tensor], cells: &[Number], outs: &[Aval]) -> Result<V
         Op::Fused(region) => return elementwise::region(region, ins, cells, outs),
         Op::Epilogue(e) => {
             let (first, rest) = ins.split_at(e.ins);
-            let mut joined = compute(&e.first, first, &cells[..e.cells], std::slice::from_ref(&e.between))?;
+            let made = compute(&e.first, first, &cells[..e.cells], std::slice::from_ref(&e.made))?;
+            let mut joined: Vec<Tensor> =
+                made.into_iter().map(|t| Tensor { shape: e.between.shape.clone(), ..t }).collect();
             joined.extend_from_slice(rest);
             return compute(&e.second, &joined, &cells[e.cells..], outs);
         }

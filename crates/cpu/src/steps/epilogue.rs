@@ -5,7 +5,7 @@ use crate::view;
 use crate::vm::Fused;
 use isopace_core::backend::{Input, Kernel, Spec};
 use isopace_core::op::{Epilogue, Op};
-use isopace_core::{Aval, Result, bail};
+use isopace_core::{Aval, Layout, Result, bail};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -14,9 +14,8 @@ use std::sync::Arc;
 pub fn epilogue(spec: Spec<'_>, e: &Epilogue) -> Result<Arc<dyn Kernel>> {
     let avals = inputs(spec, e.ins)?;
     let (firsts, others) = avals.split_at(e.ins);
-    let between = std::slice::from_ref(&e.between);
-    let first = Spec { op: &e.first, ins: firsts, outs: between };
-    let seconds: SmallVec<[Aval; 4]> = between.iter().chain(others).cloned().collect();
+    let first = Spec { op: &e.first, ins: firsts, outs: std::slice::from_ref(&e.made) };
+    let seconds: SmallVec<[Aval; 4]> = std::iter::once(&e.between).chain(others).cloned().collect();
     let second = Spec { op: &e.second, ins: &seconds, outs: spec.outs };
     if let (Op::Fused(region), Op::Reduce(kind, axes)) = (&e.first, &e.second)
         && let Some(kernel) = reduce::of_region(second, *kind, axes, Fused::new(region, first)?)
@@ -24,13 +23,17 @@ pub fn epilogue(spec: Spec<'_>, e: &Epilogue) -> Result<Arc<dyn Kernel>> {
         return kernel;
     }
     let (first, second, ins_of_first, cells_of_first) = (kernel(first)?, kernel(second)?, e.ins, e.cells);
+    let between = (e.made.shape != e.between.shape).then(|| Layout::contiguous(e.between.shape.clone()));
     one(spec, move |ins, cells| {
         let (firsts, others) = ins.split_at_mut(ins_of_first);
         let mut made = Vec::with_capacity(1);
         first.run(firsts, &cells[..cells_of_first], &mut made)?;
-        let Some(between) = made.pop() else { bail!(Internal, "[epilogue] the first op made nothing") };
+        let Some(mut value) = made.pop() else { bail!(Internal, "[epilogue] the first op made nothing") };
+        if let Some(layout) = &between {
+            value.layout = layout.clone();
+        }
         let mut seconds: SmallVec<[Input<'_>; 4]> = SmallVec::new();
-        seconds.push(between.into());
+        seconds.push(value.into());
         seconds.extend(others.iter_mut().map(view::take));
         second.run(&mut seconds, &cells[cells_of_first..], &mut made)?;
         match made.pop() {

@@ -285,6 +285,7 @@ fn reductions_of_regions() {
                         first: square.clone(),
                         ins: 2,
                         cells: 1,
+                        made: between.clone(),
                         between,
                         second: reduce,
                     }));
