@@ -168,6 +168,27 @@ def test_self_holding_lists_are_refused():
     gc.collect()
 
 
+def test_saving_over_a_loaded_file_leaves_its_arrays_alone(tmp_path):
+    for suffix, save in (("safetensors", mx.save_safetensors), ("gguf", mx.save_gguf)):
+        path = tmp_path / f"w.{suffix}"
+        save(str(path), {"a": mx.arange(100_000), "b": mx.ones((100_000,))})
+        path.chmod(0o640)
+        w = mx.load(str(path))
+        save(str(path), {"a": w["a"][:10] + 1})
+        assert w["a"][-1].item() == 99_999 and mx.sum(w["b"]).item() == 100_000
+        assert mx.load(str(path))["a"].tolist() == list(range(1, 11))
+        assert path.stat().st_mode & 0o777 == 0o640 and [p.name for p in tmp_path.glob("*" + suffix)] == [path.name]
+    x = mx.arange(1000)
+    mx.save(str(tmp_path / "x.npy"), x)
+    y = mx.load(str(tmp_path / "x.npy"))
+    (tmp_path / "link.npy").symlink_to("x.npy")
+    mx.save(str(tmp_path / "link.npy"), y + 1)
+    assert y[0].item() == 0 and mx.load(str(tmp_path / "x.npy"))[0].item() == 1 and (tmp_path / "link.npy").is_symlink()
+    with pytest.raises(RuntimeError):
+        mx.save(str(tmp_path / "none" / "x.npy"), x)
+    assert not list(tmp_path.glob(".saving*"))
+
+
 def test_files(tmp_path):
     arrays = {"a": mx.arange(6).reshape(2, 3), "b": mx.array([1.5], mx.bfloat16), "c": mx.array([True]),
               "d": mx.array([1.0], mx.float64)}

@@ -361,6 +361,16 @@ def test_gather_qmm_with_a_scale_for_each_matrix(peer):
         ip.gather_qmm(x, q, s, rhs_indices=ip.array([2, 0]), mode="nvfp4", global_scale=scales[0])
 
 
+def test_complex_nan_is_neither_above_nor_below(peer):
+    nan = float("nan")
+    values = [complex(nan, nan), complex(nan, 1), complex(1, nan), 0j, 1 + 2j, 1 - 2j]
+    for name in ("greater", "greater_equal", "less", "less_equal", "equal", "maximum", "minimum"):
+        for a in values:
+            for b in values:
+                got, want = (getattr(m, name)(m.array(a), m.array(b)).item() for m in (ip, peer))
+                assert repr(got) == repr(want), (name, a, b)
+
+
 def test_complex_branch_cuts_and_quotients(peer):
     """On a cut the sign of a zero says from which side it is approached."""
     parts = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0]

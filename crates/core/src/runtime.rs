@@ -91,7 +91,7 @@ pub fn kernel_ns() -> u64 {
 /// Runs a kernel, unless interrupted, on the clock if that is on.
 pub(crate) fn timed(f: impl FnOnce() -> Result<()>) -> Result<()> {
     if INTERRUPTED.load(Ordering::Relaxed) {
-        bail!(Device, "[eval] interrupted");
+        bail!(Device, "[eval] interrupted: what was being computed must be built again");
     }
     if !TIMING.load(Ordering::Relaxed) {
         return f();

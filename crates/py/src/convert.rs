@@ -12,9 +12,14 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-/// Too large for any integer that arrays hold.
+/// Too large for a scalar.
 pub(crate) fn too_large(obj: &Bound<'_, PyAny>) -> PyErr {
     PyOverflowError::new_err(format!("[scalar] {}; accepted: -2**63 to 2**63 - 1", too_long(obj)))
+}
+
+/// Too large for any integer that arrays hold.
+fn too_large_for_arrays(obj: &Bound<'_, PyAny>) -> PyErr {
+    PyOverflowError::new_err(format!("[array] {}; accepted: -2**63 to 2**64 - 1", too_long(obj)))
 }
 
 /// What is wrong with an int of more than 64 bits, its digits only where they are few.
@@ -380,7 +385,7 @@ impl Nested {
         } else if x.is_exact_instance_of::<PyInt>() {
             match raw::int_value(x)? {
                 Some(i) => Leaf::Int(i as i128),
-                None => Leaf::Int(x.extract::<u64>().map_err(|_| too_large(x))? as i128),
+                None => Leaf::Int(x.extract::<u64>().map_err(|_| too_large_for_arrays(x))? as i128),
             }
         } else if let Ok(b) = x.cast::<PyBool>() {
             Leaf::Bool(b.is_true())

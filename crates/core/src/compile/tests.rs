@@ -390,6 +390,18 @@ fn many_uses_of_one_constant_compile_in_linear_time() {
 }
 
 #[test]
+fn what_stands_side_by_side_is_evaluated_in_linear_time() {
+    let many = || -> Vec<Array> { (0..20_000).map(|i| array(&[i as f32]).add(1.0).unwrap()).collect() };
+    let start = std::time::Instant::now();
+    let joined = crate::api::concatenate(&many(), 0).unwrap();
+    assert_eq!(joined.to_vec::<f32>().unwrap()[19_999], 20_000.0);
+    let apart = many();
+    crate::runtime::eval(&apart).unwrap();
+    assert_eq!(floats(&apart[19_999]), [20_000.0]);
+    assert!(start.elapsed().as_secs_f64() < 8.0, "{:?}", start.elapsed());
+}
+
+#[test]
 fn dropped_on_another_thread() {
     for i in 0..50 {
         let f = compile(move |x: Array| x.add(i as f64));
