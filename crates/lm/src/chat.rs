@@ -143,10 +143,8 @@ impl ChatTemplate {
         messages: &[Message],
         add_generation_prompt: bool,
     ) -> Result<Vec<u32>> {
-        // A character that no message contains: noncharacters first, then private use.
-        let mut candidates = (0xfdd0..=0xfdefu32).chain(0xf_0000..=0xf_fffd).filter_map(char::from_u32);
-        let free = candidates.find(|c| !messages.iter().any(|m| m.content.contains(*c)));
-        let mark = free.ok_or_else(|| err!(Argument, "[chat] the messages use every private character"))?;
+        let mark = tokenizer.free_mark(messages.iter().map(|m| m.content.as_str()));
+        let mark = mark.ok_or_else(|| err!(Argument, "[chat] the messages use every private character"))?;
         let marked: Vec<Message> = messages
             .iter()
             .map(|m| Message { role: m.role.clone(), content: tokenizer.mark_control(&m.content, mark) })

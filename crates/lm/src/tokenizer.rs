@@ -16,6 +16,7 @@ mod vocab;
 pub use json::JsonSettings;
 pub use stream::{Detokenizer, StopStrings, Stopped};
 
+use hashbrown::HashSet;
 use isopace::io::gguf::Metadata;
 use isopace::{Result, bail};
 
@@ -171,8 +172,8 @@ impl Tokenizer {
         Ok(self.with_bos(self.encode(text, parse_special)?))
     }
 
-    /// Encodes a rendered chat: special tokens are parsed, except where `mark` stands inside their
-    /// text; the mark itself is dropped.
+    /// Encodes a rendered chat: special tokens are parsed, except where `mark` stands behind their
+    /// first character; the mark itself is dropped.
     pub(crate) fn encode_marked(&self, text: &str, mark: char) -> Result<Vec<u32>> {
         self.check_length(text)?;
         let mut out = Vec::new();
@@ -180,21 +181,27 @@ impl Tokenizer {
         Ok(self.with_bos(out))
     }
 
-    /// Text in which no control token can be found any more, because `mark` stands inside each.
+    /// Text with `mark` behind the first character of each control token in it.
     pub(crate) fn mark_control(&self, text: &str, mark: char) -> String {
-        let mut text = text.to_string();
-        loop {
-            let found = self.specials.find(&text, true).filter(|(_, id)| self.is_control(*id));
-            let mut cuts: Vec<usize> = found.map(|(range, _)| range.start).collect();
-            if cuts.is_empty() {
-                return text;
-            }
-            // Breaking one match may uncover another that overlapped it, hence the loop.
-            while let Some(start) = cuts.pop() {
-                let first = text[start..].chars().next().map_or(0, char::len_utf8);
-                text.insert(start + first, mark);
-            }
+        let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+        while let Some((range, id)) = self.specials.find(rest, true).next() {
+            let control = self.is_control(id);
+            let first = rest[range.clone()].chars().next().map_or(0, char::len_utf8);
+            // Breaking one match may uncover another that overlaps it: the search goes on inside it.
+            let (before, after) = rest.split_at(if control { range.start + first } else { range.end });
+            out.push_str(before);
+            out.extend(control.then_some(mark));
+            rest = after;
         }
+        out + rest
+    }
+
+    /// A character that neither these texts nor any token contains: noncharacters first, then private use.
+    pub(crate) fn free_mark<'a>(&'a self, texts: impl Iterator<Item = &'a str>) -> Option<char> {
+        let mut candidates = (0xfdd0..=0xfdef).chain(0xf_0000..=0xf_fffd).filter_map(char::from_u32);
+        let used: HashSet<char> =
+            texts.chain([self.vocab.texts()]).flat_map(str::chars).filter(|c| *c >= '\u{fdd0}').collect();
+        candidates.find(|c| !used.contains(c))
     }
 
     fn with_bos(&self, mut ids: Vec<u32>) -> Vec<u32> {
@@ -209,6 +216,10 @@ impl Tokenizer {
     fn encode_parts(&self, text: &str, special: bool, mark: Option<char>, out: &mut Vec<u32>) -> Result<()> {
         let mut at = 0;
         for (range, id) in self.specials.find(text, special) {
+            // Inside a token of one character there is no place for the mark: it stands behind it.
+            if mark.is_some() && text[range.start..].chars().nth(1) == mark {
+                continue;
+            }
             self.encode_text(&text[at..range.start], mark, out)?;
             out.push(id);
             at = range.end;

@@ -51,6 +51,32 @@ fn byte_level_merges_and_specials() {
 }
 
 #[test]
+fn control_tokens_of_one_character() {
+    let mut tokens: Vec<String> = (0..=255).map(|b| vocab::char_of(b).to_string()).collect();
+    tokens.extend(["→", "<→>", "\u{fdd0}", "é!"].map(String::from));
+    let mut kinds = vec![1i32; 256];
+    kinds.extend([3, 3, 3, 4]);
+    let t = Tokenizer::from_gguf(&metadata(vec![
+        ("model", "gpt2".into()),
+        ("pre", "gpt-2".into()),
+        ("tokens", Value::from(tokens)),
+        ("token_type", Value::from(kinds)),
+        ("merges", strings(&[])),
+    ]))
+    .unwrap();
+    let said = "→a<→><<→→→ é!\u{fdd0}";
+    let mark = t.free_mark([said].into_iter()).unwrap();
+    assert_eq!(mark, '\u{fdd1}');
+    let ids = t.encode_marked(&format!("→{}→", t.mark_control(said, mark)), mark).unwrap();
+    let control: Vec<usize> = (0..ids.len()).filter(|i| t.is_control(ids[*i])).collect();
+    assert_eq!(control, [0, ids.len() - 1]);
+    assert_eq!((ids.contains(&259), t.decode(&ids, false)), (true, said.to_string()));
+    // One pass, however many there are.
+    let many = "→".repeat(1_000_000);
+    assert_eq!(t.mark_control(&many, '_'), "→_".repeat(1_000_000));
+}
+
+#[test]
 fn long_words_take_no_square_time() {
     let t = Tokenizer::from_gguf(&byte_level("gpt-2")).unwrap();
     let start = std::time::Instant::now();

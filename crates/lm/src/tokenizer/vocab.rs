@@ -131,6 +131,11 @@ impl Vocab {
         self.texts.range(id as usize).map(|r| &self.texts.all[r])
     }
 
+    /// The texts of all tokens, end to end.
+    pub(super) fn texts(&self) -> &str {
+        &self.texts.all
+    }
+
     pub(super) fn piece(&self, id: u32) -> &[u8] {
         self.pieces.range(id as usize).map_or(&[], |r| &self.pieces.all[r])
     }
