@@ -149,12 +149,7 @@ impl ChatTemplate {
             .iter()
             .map(|m| Message { role: m.role.clone(), content: tokenizer.mark_control(&m.content, mark) })
             .collect();
-        let text = self.render(&marked, add_generation_prompt)?;
-        if text.contains(mark) {
-            tokenizer.encode_marked(&text, mark)
-        } else {
-            tokenizer.encode_prompt(&text, true)
-        }
+        tokenizer.encode_chat(&self.render(&marked, add_generation_prompt)?, mark)
     }
 }
 

@@ -173,12 +173,18 @@ impl Tokenizer {
     }
 
     /// Encodes a rendered chat: special tokens are parsed, except where `mark` stands behind their
-    /// first character; the mark itself is dropped.
-    pub(crate) fn encode_marked(&self, text: &str, mark: char) -> Result<Vec<u32>> {
-        self.check_length(text)?;
-        let mut out = Vec::new();
-        self.encode_parts(text, true, Some(mark), &mut out)?;
-        Ok(self.with_bos(out))
+    /// first character; the mark itself is dropped. Beside a `tokenizer.json`, a template writes every special
+    /// token itself; a GGUF file's `add_bos_token` holds for it too.
+    pub(crate) fn encode_chat(&self, text: &str, mark: char) -> Result<Vec<u32>> {
+        let ids = if text.contains(mark) {
+            self.check_length(text)?;
+            let mut out = Vec::new();
+            self.encode_parts(text, true, Some(mark), &mut out)?;
+            out
+        } else {
+            self.encode(text, true)?
+        };
+        Ok(if let Method::Json(_) = self.method { ids } else { self.with_bos(ids) })
     }
 
     /// Text with `mark` behind the first character of each control token in it.

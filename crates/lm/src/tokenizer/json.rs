@@ -72,7 +72,9 @@ impl Json {
             err!(Format, "[tokenizer] {name}: not a tokenizer: {why}")
         };
         let parts: Parts = serde_json::from_slice(json).map_err(|e| bad(&e))?;
-        let parsing = tokenizers::Tokenizer::from_bytes(json).map_err(|e| bad(&e))?;
+        let mut parsing = tokenizers::Tokenizer::from_bytes(json).map_err(|e| bad(&e))?;
+        // How its author batched texts in training; a prompt is taken whole.
+        parsing.with_padding(None).with_truncation(None).map_err(|e| bad(&e))?;
         let Some(spelling) = spelling(parts.decoder.as_ref()) else {
             bail!(
                 Unsupported,

@@ -44,7 +44,7 @@ fn byte_level_merges_and_specials() {
     );
     assert_eq!(t.decode(&[97, 259], true), "a<|end|>");
     assert_eq!(t.stop_ids(), [259]);
-    assert_eq!(t.encode_marked("<|end|>_<|e_nd|>", '_').unwrap()[..2], [259, 60]);
+    assert_eq!(t.encode_chat("<|end|>_<|e_nd|>", '_').unwrap()[..2], [259, 60]);
     assert_eq!(t.decode(&[500], true), "");
     let all: String = (0..3000).filter_map(char::from_u32).collect();
     assert_eq!(t.decode(&t.encode(&all, false).unwrap(), true), all);
@@ -67,7 +67,7 @@ fn control_tokens_of_one_character() {
     let said = "→a<→><<→→→ é!\u{fdd0}";
     let mark = t.free_mark([said].into_iter()).unwrap();
     assert_eq!(mark, '\u{fdd1}');
-    let ids = t.encode_marked(&format!("→{}→", t.mark_control(said, mark)), mark).unwrap();
+    let ids = t.encode_chat(&format!("→{}→", t.mark_control(said, mark)), mark).unwrap();
     let control: Vec<usize> = (0..ids.len()).filter(|i| t.is_control(ids[*i])).collect();
     assert_eq!(control, [0, ids.len() - 1]);
     assert_eq!((ids.contains(&259), t.decode(&ids, false)), (true, said.to_string()));
@@ -133,6 +133,10 @@ fn sentencepiece_scores_and_bytes() {
     // "▁h" has a higher score than "hi", so "▁hi" is made of "▁h" and "i".
     assert_eq!(t.encode("hi", true).unwrap(), [264]);
     assert_eq!(t.encode_prompt("hi</s>é", true).unwrap(), [1, 264, 2, 259, 265]);
+    assert_eq!(
+        (t.encode_chat("hi", '_').unwrap(), t.encode_chat("<s>hi", '_').unwrap()),
+        (vec![1, 264], vec![1, 264])
+    );
     let (ids, nihao) = (t.encode("你", false).unwrap(), "你".bytes().map(|b| u32::from(b) + 3));
     assert_eq!(ids, [259].into_iter().chain(nihao).collect::<Vec<_>>());
     assert_eq!(t.decode(&ids, false), " 你");
@@ -191,10 +195,39 @@ fn json_answers_as_gguf_does() {
         }
         let ids = a.encode(text, true).unwrap();
         assert_eq!(a.decode_bytes(&ids, true), b.decode_bytes(&ids, true));
-        assert_eq!(a.encode_marked(text, '_').unwrap(), b.encode_marked(text, '_').unwrap());
+        assert_eq!(a.encode_chat(text, '_').unwrap(), b.encode_chat(text, '_').unwrap());
     }
     assert_eq!((a.stop_ids(), a.eos()), (b.stop_ids(), b.eos()));
     assert_eq!(a.vocab_size(), b.vocab_size());
+}
+
+#[test]
+fn what_a_tokenizer_json_adds_to_prompts() {
+    let m = byte_level("gpt-2");
+    let kinds = m.ints("tokenizer.ggml.token_type").unwrap();
+    let json = as_json(&[], m.strings("tokenizer.ggml.tokens").unwrap(), &kinds, &[]);
+    let read = |changes: serde_json::Value| {
+        let mut json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        json.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        let json = json.to_string().into_bytes();
+        Tokenizer::from_json(&json, "tokenizer.json", &JsonSettings::default()).unwrap()
+    };
+    // Neither is part of what a prompt says, and the padding is no beginning either.
+    let t = read(serde_json::json!({
+        "truncation": {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0},
+        "padding": {"strategy": {"Fixed": 30}, "direction": "Left", "pad_to_multiple_of": null, "pad_id": 259,
+            "pad_type_id": 0, "pad_token": "<|end|>"},
+    }));
+    assert_eq!((t.encode_prompt("abc", false).unwrap(), t.adds_bos()), (vec![97, 98, 99], false));
+    // A beginning that the file adds: to a text as it is, not to a chat template's.
+    let t = read(serde_json::json!({"post_processor": {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<|end|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"<|end|>": {"id": "<|end|>", "ids": [259], "tokens": ["<|end|>"]}},
+    }}));
+    assert_eq!(t.encode_prompt("a", false).unwrap(), [259, 97]);
+    assert_eq!((t.encode_chat("a", '_').unwrap(), t.encode_chat("a_", '_').unwrap()), (vec![97], vec![97]));
 }
 
 #[test]
