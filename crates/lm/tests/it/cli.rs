@@ -290,3 +290,12 @@ fn info_tells_what_is_wrong() {
     let (code, errors) = refusal(isopace(&["generate", "hi", "--model", path]));
     assert!(code == 1 && errors.contains("blk.29."), "{errors}");
 }
+
+#[test]
+fn benches_of_nothing() {
+    for option in ["--prompt-tokens", "--tokens", "--rounds"] {
+        let (code, text) = refusal(isopace(&["bench", "decode", option, "0"]));
+        assert_eq!((code, text.lines().count()), (2, 1), "{text}");
+        assert!(text.contains(&option[2..]) && text.contains("at least 1 each"), "{text}");
+    }
+}

@@ -33,9 +33,18 @@ pub(in crate::cli) struct Decode {
 
 impl Decode {
     pub(in crate::cli) fn run(self) -> Result<()> {
+        if [self.prompt_tokens, self.tokens, self.rounds].contains(&0) {
+            bail!(
+                Argument,
+                "[bench] --prompt-tokens is {}, --tokens {}, --rounds {}; accepted: at least 1 each",
+                self.prompt_tokens,
+                self.tokens,
+                self.rounds
+            );
+        }
         let engine = self.model.load()?;
         let room = engine.context();
-        if self.prompt_tokens.max(1).saturating_add(self.tokens) > room {
+        if self.prompt_tokens.saturating_add(self.tokens) > room {
             bail!(
                 Argument,
                 "[bench] {} prompt tokens and {} more are over the model's context of {room}",
@@ -44,13 +53,13 @@ impl Decode {
             );
         }
         let token = |i: usize| 1000 + (i % 500) as u32;
-        let prompt: Vec<u32> = (0..self.prompt_tokens.max(1)).map(token).collect();
+        let prompt: Vec<u32> = (0..self.prompt_tokens).map(token).collect();
         let (mut prefill, mut decode) = (0f64, 0f64);
         let mut host = vec![f64::INFINITY; self.tokens];
         let mut growth = None;
         let mut cache_nbytes = 0;
         runtime::time_kernels(true);
-        for _ in 0..self.rounds.max(1) {
+        for _ in 0..self.rounds {
             let mut session = engine.session()?;
             let s = best_s(1, || session.feed(&prompt))?;
             prefill = prefill.max(prompt.len() as f64 / s);
