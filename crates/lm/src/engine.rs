@@ -280,12 +280,22 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Keeps the first `n` tokens and forgets the others; they cost nothing to feed on from.
+    pub fn truncate(&mut self, n: usize) {
+        if n < self.history.len() {
+            // What the cache holds from there on is written over before it is read.
+            self.cache.offset = n;
+            self.history.truncate(n);
+            self.logits = None;
+        }
+    }
+
     /// The logits after the last token, one for each token of the vocabulary.
     ///
     /// # Errors
-    /// `Argument` before the first token.
+    /// `Argument` before the first token, and after tokens were forgotten.
     pub fn logits(&self) -> Result<&Array> {
-        self.logits.as_ref().ok_or_else(|| err!(Argument, "[generate] no token was fed yet"))
+        self.logits.as_ref().ok_or_else(|| err!(Argument, "[generate] no token was fed yet; feed one first"))
     }
 
     /// Answers the prompt, which follows what the cache already holds. `on_text` gets the text as it

@@ -58,11 +58,11 @@ impl Chat {
                 _ => messages.push(Message::new("user", &line)),
             }
             interrupts.begin();
-            let answer = self.answer(&engine, &mut session, &messages, &options, &interrupts);
+            let answer = answer(&engine, &mut session, &messages, &options, &interrupts);
             interrupts.end();
             let made = match answer {
                 Err(e @ Error::Argument(_)) => {
-                    // Nothing of the turn is in the cache: a shorter one may fit.
+                    // A shorter one may fit.
                     note(&format!("isopace: {e}; this turn is left out"));
                     messages.pop();
                     continue;
@@ -75,29 +75,28 @@ impl Chat {
             messages.push(Message::new("assistant", &made.text));
         }
     }
+}
 
-    /// Answers the last message and prints the answer.
-    fn answer<'a>(
-        &self,
-        engine: &'a Engine,
-        session: &mut Session<'a>,
-        messages: &[Message],
-        options: &GenerateOptions,
-        interrupts: &Interrupts,
-    ) -> Result<Generated> {
-        let all = engine.encode_chat(messages)?;
-        if !all.starts_with(session.history()) || all.len() == session.history().len() {
-            // The template rewrote what was said before: start over.
-            *session = engine.session()?;
-        }
-        let new = &all[session.history().len()..];
-        let made = session.generate(new, options, &mut |text| {
-            if write_out(text).is_err() { ControlFlow::Break(()) } else { interrupts.flow() }
-        })?;
-        write_out("\n")?;
-        note(&summary(new.len(), &made));
-        Ok(made)
-    }
+/// Answers the last message and prints the answer.
+fn answer(
+    engine: &Engine,
+    session: &mut Session<'_>,
+    messages: &[Message],
+    options: &GenerateOptions,
+    interrupts: &Interrupts,
+) -> Result<Generated> {
+    let all = engine.encode_chat(messages)?;
+    // An answer's text may be other tokens than were generated, and a template may rewrite what was said
+    // before. The last token is fed in any case: the answer follows from it.
+    let shared = all.iter().zip(session.history()).take_while(|(a, b)| a == b).count();
+    session.truncate(shared.min(all.len().saturating_sub(1)));
+    let new = &all[session.history().len()..];
+    let made = session.generate(new, options, &mut |text| {
+        if write_out(text).is_err() { ControlFlow::Break(()) } else { interrupts.flow() }
+    })?;
+    write_out("\n")?;
+    note(&summary(new.len(), &made));
+    Ok(made)
 }
 
 /// What was typed.

@@ -331,6 +331,25 @@ fn logits_are_those_of_a_plain_model() {
 }
 
 #[test]
+fn what_a_session_forgets_leaves_no_trace() {
+    let logits = |feeds: &[&[u32]], keep: usize| -> Vec<f32> {
+        Tiny::new().written(true, |name| {
+            let engine = Engine::load(name, LoadOptions::default()).unwrap();
+            let mut session = engine.session().unwrap();
+            feeds[0].iter().for_each(|id| session.feed(&[*id]).unwrap());
+            session.truncate(keep);
+            assert_eq!(session.history(), &feeds[0][..keep]);
+            assert!(session.logits().is_err() || keep == feeds[0].len());
+            session.feed(feeds[1]).unwrap();
+            session.logits().unwrap().to_vec().unwrap()
+        })
+    };
+    let want = logits(&[&[1, 2, 3], &[4, 5]], 3);
+    assert_eq!(logits(&[&[1, 2, 3, 9, 9, 9, 9], &[4, 5]], 3), want);
+    assert_eq!(logits(&[&[9], &[1, 2, 3, 4, 5]], 0), logits(&[&[], &[1, 2, 3, 4, 5]], 0));
+}
+
+#[test]
 fn a_head_that_is_tied_is_not_read() {
     let twice = Tiny::new().config(json!({"tie_word_embeddings": true}));
     let ids: Vec<u32> = (0..9).collect();
