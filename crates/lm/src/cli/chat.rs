@@ -1,6 +1,6 @@
 //! `isopace chat`.
 
-use super::generate::{Interrupts, summary, write_out};
+use super::generate::{Interrupts, report, write_out};
 use super::{ModelArgs, SampleArgs, note};
 use crate::chat::Message;
 use crate::engine::{Engine, FinishReason, GenerateOptions, Generated, Session};
@@ -11,7 +11,10 @@ use std::io::{BufRead, IsTerminal};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-const HELP: &str = "Each line is a message. Ctrl-C ends an answer; /exit, /quit or Ctrl-D ends the chat.";
+const HELP: &str = "Each line is a message. Ctrl-C ends an answer; /reset starts the conversation anew; \
+                    /exit, /quit or Ctrl-D ends the chat; /help shows this.";
+
+const COMMANDS: &str = "/reset, /exit, /quit, /help";
 
 #[derive(Debug, Args)]
 pub(super) struct Chat {
@@ -34,7 +37,8 @@ impl Chat {
         engine.template()?;
         let interrupts = Interrupts::handle();
         let mut session = engine.session()?;
-        let mut messages: Vec<Message> = self.system.iter().map(|s| Message::new("system", s)).collect();
+        let start: Vec<Message> = self.system.iter().map(|s| Message::new("system", s)).collect();
+        let mut messages = start.clone();
         let terminal = std::io::stdin().is_terminal();
         loop {
             if terminal {
@@ -55,6 +59,19 @@ impl Chat {
                     note(HELP);
                     continue;
                 }
+                "/reset" => {
+                    messages.clone_from(&start);
+                    note("isopace: the conversation starts anew");
+                    continue;
+                }
+                // A word alone; a message may begin with a path.
+                word if word.starts_with('/') && !word.contains(char::is_whitespace) => {
+                    note(&format!(
+                        "isopace: [chat] there is no command {}; accepted: {COMMANDS}",
+                        word.escape_debug()
+                    ));
+                    continue;
+                }
                 _ => messages.push(Message::new("user", &line)),
             }
             interrupts.begin();
@@ -62,8 +79,9 @@ impl Chat {
             interrupts.end();
             let made = match answer {
                 Err(e @ Error::Argument(_)) => {
-                    // A shorter one may fit.
-                    note(&format!("isopace: {e}; this turn is left out"));
+                    note(&format!(
+                        "isopace: {e}; this turn is left out: a shorter one may fit, /reset starts anew"
+                    ));
                     messages.pop();
                     continue;
                 }
@@ -95,7 +113,7 @@ fn answer(
         if write_out(text).is_err() { ControlFlow::Break(()) } else { interrupts.flow() }
     })?;
     write_out("\n")?;
-    note(&summary(new.len(), &made));
+    report(engine, new.len(), options, &made);
     Ok(made)
 }
 

@@ -2,7 +2,7 @@
 
 use super::{ModelArgs, SampleArgs, memory, note};
 use crate::chat::Message;
-use crate::engine::{FinishReason, Generated};
+use crate::engine::{Engine, FinishReason, GenerateOptions, Generated};
 use crate::hub::BYTE_ORDER_MARK;
 use clap::{Args, ValueEnum};
 use isopace::{Result, bail, err};
@@ -88,7 +88,7 @@ impl Generate {
             write_out(&format!("{text}\n"))?;
         } else {
             write_out("\n")?;
-            note(&summary(ids.len(), &made));
+            report(&engine, ids.len(), &options, &made);
         }
         Ok(made.finish_reason.exit_code())
     }
@@ -115,8 +115,16 @@ impl Generate {
     }
 }
 
+/// Says how fast an answer was, and whether it had to end early.
+pub(super) fn report(engine: &Engine, prompt_tokens: usize, options: &GenerateOptions, made: &Generated) {
+    note(&summary(prompt_tokens, made));
+    if made.finish_reason == FinishReason::Length && made.ids.len() < options.max_tokens {
+        note(&format!("isopace: the answer ends here: the model's context of {} is full", engine.context()));
+    }
+}
+
 /// One line about speed.
-pub(super) fn summary(prompt_tokens: usize, made: &Generated) -> String {
+fn summary(prompt_tokens: usize, made: &Generated) -> String {
     let t = &made.timings;
     let mut line = format!("prompt {prompt_tokens} tokens");
     // What an answer was too short to measure is left out.

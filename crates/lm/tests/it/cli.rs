@@ -148,8 +148,12 @@ fn damaged_tensors_are_named() {
 
 /// The output of a run with the default model that reads `input` from stdin.
 fn fed(command: &str, args: &[&str], input: &[u8]) -> Output {
+    fed_to(&super::model(), command, args, input)
+}
+
+fn fed_to(model: &std::path::Path, command: &str, args: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_isopace"))
-        .args([command, "--model", &super::model().display().to_string()])
+        .args([command, "--model", &model.display().to_string()])
         .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -159,6 +163,17 @@ fn fed(command: &str, args: &[&str], input: &[u8]) -> Output {
     // It may end without having read everything.
     let _ = child.stdin.take().expect("a pipe").write_all(input);
     child.wait_with_output().expect("it ends")
+}
+
+/// The model with another number under a key of its metadata.
+fn with_number(key: &str, n: u32) -> tempfile::NamedTempFile {
+    let mut bytes = std::fs::read(super::model()).expect("the model");
+    let at = bytes.windows(key.len()).position(|w| w == key.as_bytes()).expect("the key") + key.len();
+    // Behind the key: its type (4 bytes) and the number.
+    bytes[at + 4..at + 8].copy_from_slice(&n.to_le_bytes());
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), &bytes).expect("a file");
+    file
 }
 
 #[test]
@@ -172,11 +187,49 @@ fn a_turn_too_long_does_not_end_the_chat() {
 
 #[test]
 fn what_a_chat_understands() {
-    let lines = b"\xff\xfe\n/help\nWhat is the capital of Japan?\n/exit\nWhat is the capital of France?\n";
+    let lines =
+        b"\xff\xfe\n/help\n/bogus\nWhat is the capital of Japan?\n/exit\nWhat is the capital of France?\n";
     let out = fed("chat", &["-n", "8"], lines);
     let (text, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success() && text.contains("Tokyo") && !text.contains("Paris"), "{text}{errors}");
-    assert!(errors.contains("not UTF-8 from byte 0") && errors.contains("/quit"), "{errors}");
+    assert!(errors.contains("not UTF-8 from byte 0") && errors.contains("/quit or"), "{errors}");
+    assert!(errors.contains("no command /bogus; accepted: /reset"), "{errors}");
+    assert_eq!(prompts(&errors).len(), 1, "{errors}");
+}
+
+/// How many tokens each turn of a chat fed.
+fn prompts(errors: &str) -> Vec<usize> {
+    let number = |l: &str| l.strip_prefix("prompt ")?.split(' ').next()?.parse().ok();
+    errors.lines().filter_map(number).collect()
+}
+
+#[test]
+fn a_turn_feeds_what_is_new() {
+    // The stop string is text that was generated and is no part of the answer.
+    let question = "What is the capital of Japan?\n";
+    let lines = format!("{question}{question}/etc/fstab is a file.\n/reset\n{question}");
+    let out =
+        fed("chat", &["-n", "12", "--stop", "apital of Japan", "--system", "Be brief."], lines.as_bytes());
+    let errors = String::from_utf8_lossy(&out.stderr);
+    let fed = prompts(&errors);
+    assert_eq!(fed.len(), 4, "{errors}");
+    assert!(fed[1] < 20 && fed[2] < 25 && fed[3] < fed[0], "{errors}");
+    assert_eq!(String::from_utf8_lossy(&out.stdout).lines().next(), Some("The c"), "{errors}");
+}
+
+#[test]
+fn a_context_that_is_full() {
+    let model = with_number("llama.context_length", 64);
+    let lines = "Tell me a story.\nWhat is the capital of Japan?\n/reset\nWhat is the capital of Japan?\n";
+    let out = fed_to(model.path(), "chat", &["--ignore-eos"], lines.as_bytes());
+    let (text, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success() && text.contains("Tokyo"), "{text}{errors}");
+    assert_eq!(
+        errors.matches("the answer ends here: the model's context of 64 is full").count(),
+        2,
+        "{errors}"
+    );
+    assert!(errors.contains("left out: a shorter one may fit, /reset starts anew"), "{errors}");
 }
 
 #[test]
@@ -274,13 +327,7 @@ fn where_output_cannot_go() {
 
 #[test]
 fn info_tells_what_is_wrong() {
-    const KEY: &[u8] = b"llama.block_count";
-    let mut bytes = std::fs::read(super::model()).expect("the model");
-    let at = bytes.windows(KEY.len()).position(|w| w == KEY).expect("the key") + KEY.len();
-    // Behind the key: its type (4 bytes) and the number.
-    bytes[at + 4..at + 8].copy_from_slice(&29u32.to_le_bytes());
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), &bytes).expect("a file");
+    let file = with_number("llama.block_count", 29);
     let path = file.path().to_str().expect("a path");
     let out = isopace(&["info", path]);
     let (text, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
