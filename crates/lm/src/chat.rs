@@ -29,9 +29,9 @@ impl Message {
     }
 }
 
-/// Instructions that a template may execute. A conversation of a thousand messages takes some
-/// hundred thousand; a template that loops without end is stopped within seconds.
-const FUEL: u64 = 50_000_000;
+/// Instructions that a template may execute, or 64 times as many bytes that it may make. A conversation of
+/// two thousand messages takes less than a tenth; a text that grows without end is stopped at 256 MB.
+const FUEL: u64 = 4_000_000;
 /// Text that a template may write beyond the messages it was given, several times over.
 const MAX_OUTPUT_BYTES: usize = 16 << 20;
 const NAME: &str = "chat_template";
