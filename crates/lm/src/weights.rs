@@ -3,8 +3,9 @@
 use isopace::io::MappedFile;
 use isopace::io::gguf::{Gguf, TensorType};
 use isopace::io::safetensors::Safetensors;
-use isopace::{Array, BlockWeight, Dtype, Result, Shape, bail, err, zeros};
+use isopace::{Array, BlockFormat, BlockWeight, Dtype, Result, Shape, bail, err, zeros};
 use std::collections::HashMap;
+use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,18 +31,49 @@ pub enum Activations {
     I8,
 }
 
+const ACCEPTED: &str = "accepted: F32, F16, BF16 and quantized blocks";
+
+/// What a tensor's elements are.
+#[derive(Debug, PartialEq)]
+enum Kind {
+    /// float32, float16 or bfloat16.
+    Float(Dtype),
+    Block(BlockFormat),
+    /// No weight, by its name in the file; an error only when asked for.
+    Other(String),
+}
+
+impl Kind {
+    fn new(dtype: Option<Dtype>, name: &dyn fmt::Display) -> Kind {
+        match dtype {
+            Some(d @ (Dtype::F32 | Dtype::F16 | Dtype::BF16)) => Kind::Float(d),
+            _ => Kind::Other(name.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Float(d) => d.fmt(f),
+            Kind::Block(b) => b.fmt(f),
+            Kind::Other(name) => name.fmt(f),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Tensor {
     file: usize,
     shape: Vec<usize>,
-    kind: TensorType,
+    kind: Kind,
     range: Range<usize>,
     /// Whether the model asked for it.
     used: AtomicBool,
 }
 
 impl Tensor {
-    fn new(file: usize, shape: Vec<usize>, kind: TensorType, range: Range<usize>) -> Tensor {
+    fn new(file: usize, shape: Vec<usize>, kind: Kind, range: Range<usize>) -> Tensor {
         Tensor { file, shape, kind, range, used: AtomicBool::new(false) }
     }
 }
@@ -58,31 +90,28 @@ impl Weights {
     pub fn gguf(path: &Path) -> Result<(Weights, Gguf)> {
         let file = MappedFile::open(path)?;
         let gguf = Gguf::parse(file.bytes(), &path.display().to_string())?;
-        let tensors = gguf
-            .tensors
-            .iter()
-            .map(|t| (t.name.clone(), Tensor::new(0, t.shape.clone(), t.ty, t.range.clone())))
-            .collect();
+        let tensor = |t: &isopace::io::gguf::Tensor| {
+            let kind = match t.ty {
+                TensorType::Block(format) => Kind::Block(format),
+                ty => Kind::new(ty.dtype(), &ty),
+            };
+            (t.name.clone(), Tensor::new(0, t.shape.clone(), kind, t.range.clone()))
+        };
+        let tensors = gguf.tensors.iter().map(tensor).collect();
         Ok((Weights::new(vec![file], tensors), gguf))
     }
 
     /// The tensors of safetensors files.
     ///
     /// # Errors
-    /// `Io` or `Format` naming the file; `Dtype` for an element type that no weight has.
+    /// `Io` or `Format` naming the file.
     pub fn safetensors(paths: &[impl AsRef<Path>]) -> Result<Weights> {
         let mut w = Weights::new(Vec::new(), HashMap::new());
         for path in paths {
             let file = MappedFile::open(path.as_ref())?;
             let st = Safetensors::parse(file.bytes(), &path.as_ref().display().to_string())?;
             for t in st.tensors {
-                let kind = match t.ty.dtype() {
-                    Dtype::F32 => TensorType::F32,
-                    Dtype::F16 => TensorType::F16,
-                    Dtype::BF16 => TensorType::BF16,
-                    // Anything else is no float weight; it is an error only when asked for.
-                    _ => TensorType::I8,
-                };
+                let kind = Kind::new(Some(t.ty.dtype()), &t.ty);
                 w.tensors.insert(t.name, Tensor::new(w.files.len(), t.shape, kind, t.range));
             }
             w.files.push(file);
@@ -144,9 +173,9 @@ impl Weights {
     /// `Format` when it is absent, of another shape, or quantized.
     pub fn vector(&self, name: &str, shape: &[usize]) -> Result<Array> {
         let t = self.find(name, shape)?;
-        let dtype = t.kind.dtype().filter(|d| d.is_float());
-        let dtype =
-            dtype.ok_or_else(|| err!(Format, "[model] {name} is {}; accepted: F32, F16, BF16", t.kind))?;
+        let Kind::Float(dtype) = t.kind else {
+            bail!(Format, "[model] {name} is {}; accepted: F32, F16, BF16", t.kind);
+        };
         let a = Array::from_bytes(self.bytes(t), shape, dtype)?.astype(Dtype::F32)?;
         a.eval()?;
         Ok(a)
@@ -167,14 +196,14 @@ impl Weights {
     pub fn stacked(&self, parts: &[(&str, usize)], cols: usize) -> Result<Matrix> {
         let found = parts.iter().map(|(n, rows)| self.find(n, &[*rows, cols])).collect::<Result<Vec<_>>>()?;
         let rows = parts.iter().map(|p| p.1).sum();
-        let kind = found[0].kind;
-        if found.iter().any(|t| t.kind != kind) {
+        let kind = &found[0].kind;
+        if found.iter().any(|t| t.kind != *kind) {
             // Formats differ: separate products, joined.
             let parts = parts.iter().map(|&(n, r)| self.matrix(n, r, cols)).collect::<Result<_>>()?;
             return Ok(Matrix::Parts(parts));
         }
-        match kind {
-            TensorType::Block(format) => {
+        match *kind {
+            Kind::Block(format) => {
                 let row_bytes = format.row_bytes(cols).ok_or_else(|| {
                     err!(Format, "[model] {}: {cols} columns are not whole {format} blocks", parts[0].0)
                 })?;
@@ -194,11 +223,7 @@ impl Weights {
                 self.release_pages();
                 Ok(Matrix::Block { weight, int8: self.activations == Activations::I8 })
             }
-            kind => {
-                let dtype = kind.dtype().filter(|d| d.is_float());
-                let dtype = dtype.ok_or_else(|| {
-                    err!(Format, "[model] {} is {kind}; accepted: floats and blocks", parts[0].0)
-                })?;
+            Kind::Float(dtype) => {
                 if self.check_only {
                     return zeros([rows, cols], dtype).map(Matrix::Dense);
                 }
@@ -211,6 +236,7 @@ impl Weights {
                 };
                 Ok(Matrix::Dense(data))
             }
+            Kind::Other(ref other) => bail!(Format, "[model] {} is {other}; {ACCEPTED}", parts[0].0),
         }
     }
 
@@ -221,7 +247,7 @@ impl Weights {
     pub fn table(&self, name: &str, rows: usize, cols: usize) -> Result<Table> {
         let t = self.find(name, &[rows, cols])?;
         match t.kind {
-            TensorType::Block(format) => {
+            Kind::Block(format) => {
                 let row_bytes = format.row_bytes(cols).ok_or_else(|| {
                     err!(Format, "[model] {name}: {cols} columns are not whole {format} blocks")
                 })?;
@@ -231,12 +257,8 @@ impl Weights {
                     cols,
                 )?))
             }
-            kind => {
-                let dtype = kind.dtype().filter(|d| d.is_float());
-                let dtype = dtype
-                    .ok_or_else(|| err!(Format, "[model] {name} is {kind}; accepted: floats and blocks"))?;
-                Ok(Table::Dense(self.mapped(t, [rows, cols], dtype)?))
-            }
+            Kind::Float(dtype) => Ok(Table::Dense(self.mapped(t, [rows, cols], dtype)?)),
+            Kind::Other(ref other) => bail!(Format, "[model] {name} is {other}; {ACCEPTED}"),
         }
     }
 

@@ -31,6 +31,8 @@ struct Tiny {
     tensors: BTreeMap<String, Tensor>,
     meta: BTreeMap<String, Value>,
     config: serde_json::Map<String, serde_json::Value>,
+    /// What safetensors calls the elements, of four bytes each.
+    dtype: &'static str,
 }
 
 /// Each name in GGUF and in Hugging Face's layout; layers stand as `{}`.
@@ -119,6 +121,7 @@ impl Tiny {
             tensors: tensors.collect(),
             meta: meta.into_iter().map(|(k, v)| (k.to_string(), v)).collect(),
             config: config.as_object().unwrap().clone(),
+            dtype: "F32",
         }
     }
 
@@ -169,7 +172,7 @@ impl Tiny {
                 (hugging_face_name(name), shape, v.iter().flat_map(|x| x.to_le_bytes()).collect())
             })
             .collect();
-        let ty = safetensors::Type::from_name("F32").unwrap();
+        let ty = safetensors::Type::from_name(self.dtype).unwrap();
         let tensors: Vec<_> =
             data.iter().map(|(name, shape, data)| safetensors::NewTensor { name, shape, ty, data }).collect();
         let mut bytes = Vec::new();
@@ -455,6 +458,7 @@ fn settings_that_are_wrong_in_a_folder() {
     let rope = |v: serde_json::Value| config(json!({"rope_scaling": v}));
     for (broken, part) in [
         (config(json!({"num_hidden_layers": 1})), "model.layers.1.input_layernorm.weight"),
+        (Tiny { dtype: "I32", ..Tiny::new() }, "model.embed_tokens.weight is I32; accepted: F32, F16, BF16"),
         (config(json!({"hidden_act": "gelu"})), r#"hidden_act is "gelu"; accepted: "silu", "swish""#),
         (config(json!({"attention_bias": true})), "attention_bias is true; accepted: false"),
         (config(json!({"rope_theta": 0})), "rope_theta is 0"),
