@@ -136,7 +136,7 @@ impl ChatTemplate {
     /// in the messages their names are ordinary text, so a user cannot end a turn.
     ///
     /// # Errors
-    /// As [`ChatTemplate::render`] and [`Tokenizer::encode`].
+    /// As [`ChatTemplate::render`] and [`Tokenizer::encode`]; `Format` when nothing is written.
     pub fn encode(
         &self,
         tokenizer: &Tokenizer,
@@ -149,7 +149,14 @@ impl ChatTemplate {
             .iter()
             .map(|m| Message { role: m.role.clone(), content: tokenizer.mark_control(&m.content, mark) })
             .collect();
-        tokenizer.encode_chat(&self.render(&marked, add_generation_prompt)?, mark)
+        let text = self.render(&marked, add_generation_prompt)?;
+        if text.is_empty() {
+            bail!(
+                Format,
+                "[chat] the chat template writes nothing for these messages; --raw does without it"
+            );
+        }
+        tokenizer.encode_chat(&text, mark)
     }
 }
 

@@ -143,7 +143,8 @@ impl Sampler {
     /// a banned token; of equal logits the lowest token is the best.
     ///
     /// # Errors
-    /// `Argument` when no token is left: no logits, or all of them NaN or negative infinity.
+    /// `Argument` when no token is left: no logits, or all of them negative infinity. `Format` where NaN is
+    /// all that is left.
     pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32> {
         if self.options.logit_bias.is_empty() && self.options.repetition_penalty == 1.0 {
             return self.choose(logits);
@@ -335,9 +336,16 @@ fn best(logits: &[f32]) -> Result<(u32, f32)> {
     }
     let max = lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |m, l| if *l > m { *l } else { m });
     if max == f32::NEG_INFINITY {
+        if logits.iter().any(|l| l.is_nan()) {
+            bail!(
+                Format,
+                "[sample] all {} logits are NaN or -inf: the model's weights hold no sensible numbers",
+                logits.len()
+            );
+        }
         bail!(
             Argument,
-            "[sample] no token is left to choose: all {} logits are NaN, -inf or banned",
+            "[sample] no token is left to choose: all {} logits are -inf or banned",
             logits.len()
         );
     }

@@ -79,6 +79,9 @@ fn smollm2_prompts_are_the_golden_ones() {
     assert!(checked >= 11);
     assert_eq!((tokenizer.stop_ids(), tokenizer.adds_bos()), (&[2, 0][..], false));
 
+    let e = ChatTemplate::new("", "", "").unwrap().encode(&tokenizer, &user("Hi"), true).unwrap_err();
+    assert!(matches!(e, isopace::Error::Format(_)) && e.to_string().contains("writes nothing"), "{e}");
+
     // A conversation longer than any context takes a tenth of what a template may do.
     template.env.set_fuel(Some(FUEL / 10));
     let said = |i: usize| Message::new(["user", "assistant"][i % 2], &"word ".repeat(50));

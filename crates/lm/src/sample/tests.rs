@@ -28,7 +28,10 @@ fn greedy_takes_the_first_of_equals_and_skips_nan() {
     many[77] = -5.0;
     assert_eq!(greedy(&mut many).unwrap(), 77);
     assert_eq!(greedy(&mut [0.0, f32::INFINITY, f32::INFINITY]).unwrap(), 1);
-    insta::assert_snapshot!(greedy(&mut [f32::NAN, f32::NEG_INFINITY]).unwrap_err(), @"[sample] no token is left to choose: all 2 logits are NaN, -inf or banned");
+    insta::assert_snapshot!(greedy(&mut [f32::NEG_INFINITY; 2]).unwrap_err(), @"[sample] no token is left to choose: all 2 logits are -inf or banned");
+    let e = greedy(&mut [f32::NAN, f32::NEG_INFINITY]).unwrap_err();
+    assert!(matches!(e, isopace::Error::Format(_)));
+    insta::assert_snapshot!(e, @"[sample] all 2 logits are NaN or -inf: the model's weights hold no sensible numbers");
     assert!(greedy(&mut []).is_err());
 }
 
