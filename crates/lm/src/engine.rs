@@ -60,6 +60,17 @@ impl Default for GenerateOptions {
     }
 }
 
+impl GenerateOptions {
+    /// Checks every option that can be checked without a model.
+    ///
+    /// # Errors
+    /// `Argument` naming the option, its value and what is accepted.
+    pub fn check(&self) -> Result<()> {
+        self.sample.check()?;
+        StopStrings::new(self.stop.clone()).map(drop)
+    }
+}
+
 /// Why generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]

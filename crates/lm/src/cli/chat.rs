@@ -32,7 +32,7 @@ impl Chat {
     /// does not hold yet.
     pub(super) fn run(self) -> Result<ExitCode> {
         let options = self.sample.options();
-        options.sample.check()?;
+        options.check()?;
         let engine = self.model.load()?;
         engine.template()?;
         let interrupts = Interrupts::handle();

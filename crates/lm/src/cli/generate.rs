@@ -50,7 +50,7 @@ struct Report<'a> {
 impl Generate {
     pub(super) fn run(self) -> Result<ExitCode> {
         let options = self.sample.options();
-        options.sample.check()?;
+        options.check()?;
         let prompt = self.prompt()?;
         let engine = self.model.load()?;
         let ids = if self.raw {

@@ -104,6 +104,9 @@ fn bad_input_is_one_line() {
         assert_eq!((code, text.lines().count()), (2, 1), "{args:?}: {text}");
         assert!(text.contains(part), "{args:?}: {text}");
     }
+    // What needs no model is refused before one is looked for.
+    let (code, text) = refusal(isopace(&["generate", "hi", "--stop", "", "--model", "/nonexistent"]));
+    assert!(code == 2 && text.contains("[stop]"), "{text}");
     let long = "word ".repeat(9000);
     let (code, text) = refusal(with_model("generate", &[&long, "--raw"]));
     assert!(code == 2 && text.contains("context") && text.contains("8192"), "{text}");
