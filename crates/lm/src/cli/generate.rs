@@ -20,7 +20,8 @@ pub(super) struct Generate {
     model: ModelArgs,
     #[command(flatten)]
     sample: SampleArgs,
-    /// Give the prompt as it is, without the chat template.
+    /// Give the prompt as it is, without the chat template; the name of a special token in it, such as
+    /// <|im_end|>, is ordinary text.
     #[arg(long)]
     raw: bool,
     /// A system message before the prompt.
