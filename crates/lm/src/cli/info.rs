@@ -1,6 +1,7 @@
 //! `isopace info`.
 
 use super::generate::write_out;
+use super::model_name;
 use crate::engine::{check, named};
 use crate::hub::{ModelFiles, locate, read_json};
 use crate::weights::Weights;
@@ -12,8 +13,9 @@ use std::fmt::Write;
 
 #[derive(Debug, Args)]
 pub(super) struct Info {
-    /// A GGUF file, a folder in Hugging Face's layout, or a Hub name.
-    model: String,
+    /// A GGUF file, a folder in Hugging Face's layout, or a Hub name; by default the model that
+    /// scripts/fetch_model.sh puts into the cache.
+    model: Option<String>,
     /// List every tensor.
     #[arg(long)]
     tensors: bool,
@@ -22,14 +24,15 @@ pub(super) struct Info {
 impl Info {
     /// Prints what can be read, then says what keeps the model from running.
     pub(super) fn run(self) -> Result<()> {
-        let files = locate(&self.model)?;
+        let name = model_name(&self.model)?;
+        let files = locate(&name)?;
         let mut out = String::new();
-        let read = self.describe(&files, &mut out);
+        let read = self.describe(&name, &files, &mut out);
         write_out(&out)?;
-        read.and_then(|()| check(&files)).map_err(|e| named(e, &self.model))
+        read.and_then(|()| check(&files)).map_err(|e| named(e, &name))
     }
 
-    fn describe(&self, files: &ModelFiles, out: &mut String) -> Result<()> {
+    fn describe(&self, name: &str, files: &ModelFiles, out: &mut String) -> Result<()> {
         let mut nbytes = 0;
         match files {
             ModelFiles::Gguf(path) => {
@@ -54,7 +57,7 @@ impl Info {
             ModelFiles::Folder(folder) => {
                 let config = read_json(&folder.config)?;
                 let kind = config.get("model_type").and_then(|v| v.as_str()).unwrap_or("unknown");
-                put(out, format_args!("{}: Hugging Face layout, model type {kind}", self.model));
+                put(out, format_args!("{}: Hugging Face layout, model type {kind}", name));
                 for path in &folder.weights {
                     let file = MappedFile::open(path)?;
                     let st = Safetensors::parse(file.bytes(), &path.display().to_string())?;

@@ -131,23 +131,23 @@ impl SampleArgs {
     }
 }
 
-impl ModelArgs {
-    /// The model asked for, or the one that `make demo` fetches.
-    fn name(&self) -> Result<String> {
-        if let Some(name) = &self.model {
-            return Ok(name.clone());
-        }
-        let path = default_model();
-        if !path.is_file() {
-            bail!(
-                Argument,
-                "[model] the default model is not at {}; `make demo` fetches it, or --model names another: {ACCEPTED}",
-                path.display()
-            );
-        }
-        Ok(path.display().to_string())
+/// The model asked for, or the one that `make demo` fetches.
+fn model_name(given: &Option<String>) -> Result<String> {
+    if let Some(name) = given {
+        return Ok(name.clone());
     }
+    let path = default_model();
+    if !path.is_file() {
+        bail!(
+            Argument,
+            "[model] the default model is not at {}; `make demo` fetches it; or name another, with --model or as the argument of info: {ACCEPTED}",
+            path.display()
+        );
+    }
+    Ok(path.display().to_string())
+}
 
+impl ModelArgs {
     fn load_options(&self) -> Result<LoadOptions> {
         if let Some(n) = self.threads {
             isopace::set_threads(n)?;
@@ -166,7 +166,7 @@ impl ModelArgs {
 
     /// Loads the model behind a spinner on a terminal's stderr.
     fn load(&self) -> Result<Engine> {
-        let name = self.name()?;
+        let name = model_name(&self.model)?;
         let options = self.load_options()?;
         let bar = indicatif::ProgressBar::new_spinner();
         bar.enable_steady_tick(std::time::Duration::from_millis(100));

@@ -278,12 +278,17 @@ fn megabytes_of_one_character() {
 #[test]
 fn without_a_default_model() {
     let dir = tempfile::tempdir().expect("a folder");
-    for (variable, place) in [(Some("ISOPACE_CACHE"), dir.path().to_str().unwrap()), (None, ".isopace")] {
+    let here = dir.path().to_str().unwrap();
+    for (args, variable, place) in [
+        (&["generate", "hi"][..], Some("ISOPACE_CACHE"), here),
+        (&["info"], Some("ISOPACE_CACHE"), here),
+        (&["generate", "hi"], None, ".isopace"),
+    ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_isopace"));
         for name in ["HOME", "XDG_CACHE_HOME", "ISOPACE_CACHE"] {
             command.env_remove(name);
         }
-        command.current_dir(dir.path()).args(["generate", "hi"]);
+        command.current_dir(dir.path()).args(args);
         command.envs(variable.map(|v| (v, dir.path())));
         let (code, text) = refusal(command.output().expect("the binary runs"));
         assert_eq!((code, text.lines().count()), (2, 1), "{text}");
