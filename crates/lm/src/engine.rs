@@ -2,7 +2,7 @@
 
 use crate::chat::{ChatTemplate, Message};
 use crate::hub::{ModelFiles, locate, read_json};
-use crate::kv::{KvCache, LayerCaches};
+use crate::kv::{KvCache, LayerCaches, Limit};
 use crate::models::{self, Model};
 use crate::sample::{SampleOptions, Sampler};
 use crate::tokenizer::{Detokenizer, StopStrings, Stopped, Tokenizer};
@@ -142,7 +142,7 @@ impl Engine {
     }
 
     /// The most tokens that a conversation may have.
-    pub fn context(&self) -> usize {
+    pub fn context(&self) -> Limit {
         self.model.kv_shape().max
     }
 
@@ -370,7 +370,7 @@ impl Session<'_> {
                     break;
                 }
             }
-            if ids.len() >= options.max_tokens || self.cache.offset >= self.engine.context() {
+            if ids.len() >= options.max_tokens || self.cache.offset >= self.engine.context().tokens {
                 break;
             }
             self.feed(&[id])?;

@@ -3,6 +3,7 @@
 
 use isopace::backend::MemorySetting;
 use isopace::{Array, Dtype, Result, Scalar, bail, concatenate, err, runtime, tree, zeros};
+use std::fmt;
 
 /// Layers that share arrays. A step takes and gives every array of the cache, at the host's cost, so
 /// there should be few; growing copies one at a time, so none should be large.
@@ -50,7 +51,7 @@ pub struct KvCache {
     pub layers: Vec<LayerCaches>,
     pub offset: usize,
     capacity: usize,
-    max: usize,
+    max: Limit,
 }
 
 /// The sizes of a cache.
@@ -61,8 +62,21 @@ pub struct KvShape {
     pub key_dim: usize,
     pub value_dim: usize,
     pub dtype: Dtype,
-    /// The model's context length.
-    pub max: usize,
+    pub max: Limit,
+}
+
+/// How many positions a model may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    pub tokens: usize,
+    /// What bounds them: `context`, `sliding window`.
+    pub what: &'static str,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.what, self.tokens)
+    }
 }
 
 const FIRST_CAPACITY: usize = 256;
@@ -73,10 +87,10 @@ impl KvCache {
     /// # Errors
     /// `Argument` past the model's context, `OutOfMemory`.
     pub fn new(s: KvShape, room: usize) -> Result<KvCache> {
-        if room > s.max {
-            bail!(Argument, "[context] {room} tokens are more than the model's context of {}", s.max);
+        if room > s.max.tokens {
+            bail!(Argument, "[context] {room} tokens are more than the model's {}", s.max);
         }
-        let capacity = room.max(FIRST_CAPACITY).next_power_of_two().min(s.max);
+        let capacity = room.max(FIRST_CAPACITY).next_power_of_two().min(s.max.tokens);
         let layers = (0..s.layers)
             .step_by(SHARING)
             .map(|first| {
@@ -95,13 +109,13 @@ impl KvCache {
     /// `Argument` past the model's context, `OutOfMemory`.
     pub fn reserve(&mut self, n: usize) -> Result<()> {
         let need = self.offset + n;
-        if need > self.max {
-            bail!(Argument, "[context] {need} tokens are more than the model's context of {}", self.max);
+        if need > self.max.tokens {
+            bail!(Argument, "[context] {need} tokens are more than the model's {}", self.max);
         }
         if need <= self.capacity {
             return Ok(());
         }
-        let capacity = need.next_power_of_two().min(self.max);
+        let capacity = need.next_power_of_two().min(self.max.tokens);
         // The buffers grown out of have no use again: they go back to the system one by one.
         let limit = runtime::set_memory(MemorySetting::CacheLimit(0))?;
         let grown = self.grow(capacity);

@@ -20,6 +20,7 @@ use hashbrown::HashSet;
 use isopace::io::gguf::Metadata;
 use isopace::{Result, bail};
 
+use crate::kv::Limit;
 use vocab::{Kind, Specials, Vocab};
 
 /// How ordinary text, free of special tokens, becomes ids.
@@ -39,7 +40,7 @@ pub struct Tokenizer {
     add_bos: bool,
     stop_ids: Vec<u32>,
     /// The context that texts must fit into.
-    context: Option<usize>,
+    context: Option<Limit>,
 }
 
 /// Control tokens that end a turn in one family of models or another. A file may declare only one
@@ -123,8 +124,8 @@ impl Tokenizer {
     }
 
     /// Has texts refused, before any work is done on them, that cannot be spelled in so many tokens.
-    pub fn set_context(&mut self, tokens: usize) {
-        self.context = Some(tokens);
+    pub fn set_context(&mut self, context: Limit) {
+        self.context = Some(context);
     }
 
     fn check_length(&self, text: &str) -> Result<()> {
@@ -137,10 +138,10 @@ impl Tokenizer {
             Method::Json(_) => return Ok(()),
         };
         let needed = bytes / self.vocab.longest().max(4);
-        if needed > context {
+        if needed > context.tokens {
             bail!(
                 Argument,
-                "[context] {} bytes of text are at least {needed} tokens, more than the model's context of {context}",
+                "[context] {} bytes of text are at least {needed} tokens, more than the model's {context}",
                 text.len()
             );
         }

@@ -120,7 +120,7 @@ impl Generate {
 pub(super) fn report(engine: &Engine, prompt_tokens: usize, options: &GenerateOptions, made: &Generated) {
     note(&summary(prompt_tokens, made));
     if made.finish_reason == FinishReason::Length && made.ids.len() < options.max_tokens {
-        note(&format!("isopace: the answer ends here: the model's context of {} is full", engine.context()));
+        note(&format!("isopace: the answer ends here: the model's {} is full", engine.context()));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Model;
 use super::rope::{Scaling, positive};
-use crate::kv::{self, KvShape, LayerCaches};
+use crate::kv::{self, KvShape, LayerCaches, Limit};
 use crate::weights::{Matrix, Table, Weights};
 use isopace::fast::{Mask, RopeOptions, rms_norm, rope, scaled_dot_product_attention};
 use isopace::io::gguf::Metadata;
@@ -19,7 +19,7 @@ struct Config {
     kv_heads: usize,
     head_dim: usize,
     vocab: usize,
-    context: usize,
+    context: Limit,
     eps: f64,
     rope_base: f64,
     rope_dims: usize,
@@ -207,12 +207,15 @@ fn tied(v: Option<&Value>) -> Result<Option<bool>> {
 }
 
 /// The context of a model whose tokens see a window of those before: up to its end, none is hidden.
-fn within(context: usize, window: Option<usize>) -> usize {
-    window.filter(|&w| w > 0).map_or(context, |w| w.min(context))
+fn within(context: usize, window: Option<usize>) -> Limit {
+    match window.filter(|w| (1..context).contains(w)) {
+        Some(tokens) => Limit { tokens, what: "sliding window" },
+        None => Limit { tokens: context, what: "context" },
+    }
 }
 
 fn build(c: Config, w: &Weights, names: &Names) -> Result<Box<dyn Model>> {
-    let sizes = [c.layers, c.width, c.hidden, c.heads, c.kv_heads, c.head_dim, c.vocab, c.context];
+    let sizes = [c.layers, c.width, c.hidden, c.heads, c.kv_heads, c.head_dim, c.vocab, c.context.tokens];
     if sizes.contains(&0)
         || sizes.iter().any(|&n| n > 1 << 24)
         || !c.heads.is_multiple_of(c.kv_heads)
@@ -231,7 +234,7 @@ fn build(c: Config, w: &Weights, names: &Names) -> Result<Box<dyn Model>> {
             c.head_dim,
             c.rope_dims,
             c.vocab,
-            c.context
+            c.context.tokens
         );
     }
     if c.rope_scaling.attention() != 1.0 && c.rope_dims != c.head_dim {

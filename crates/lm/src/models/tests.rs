@@ -412,14 +412,22 @@ fn scalings_of_the_rotary_embedding() {
 #[test]
 fn a_window_bounds_the_context() {
     let context = |tiny: Tiny, gguf: bool| {
-        tiny.written(gguf, |name| Engine::load(name, LoadOptions::default()).unwrap().context())
+        tiny.written(gguf, |name| Engine::load(name, LoadOptions::default()).unwrap().context().to_string())
     };
-    assert_eq!(context(Tiny::new(), true), CONTEXT);
-    assert_eq!(context(Tiny::new().meta("llama.attention.sliding_window", 16u32), true), 16);
-    assert_eq!(context(Tiny::new().config(json!({"sliding_window": 16})), false), 16);
-    assert_eq!(context(Tiny::new().config(json!({"sliding_window": 4096})), false), CONTEXT);
+    assert_eq!(context(Tiny::new(), true), "context of 64");
+    assert_eq!(
+        context(Tiny::new().meta("llama.attention.sliding_window", 16u32), true),
+        "sliding window of 16"
+    );
+    assert_eq!(context(Tiny::new().config(json!({"sliding_window": 16})), false), "sliding window of 16");
+    assert_eq!(context(Tiny::new().config(json!({"sliding_window": 4096})), false), "context of 64");
     let dynamic = json!({"type": "dynamic", "factor": 2, "original_max_position_embeddings": 32});
-    assert_eq!(context(Tiny::new().config(json!({"rope_scaling": dynamic})), false), 32);
+    assert_eq!(context(Tiny::new().config(json!({"rope_scaling": dynamic})), false), "context of 32");
+    Tiny::new().config(json!({"sliding_window": 16})).written(false, |name| {
+        let engine = Engine::load(name, LoadOptions::default()).unwrap();
+        let e = engine.session().unwrap().feed(&[1; 17]).unwrap_err().to_string();
+        assert_eq!(e, "[context] 17 tokens are more than the model's sliding window of 16");
+    });
 }
 
 #[test]

@@ -44,10 +44,10 @@ impl Decode {
         }
         let engine = self.model.load()?;
         let room = engine.context();
-        if self.prompt_tokens.saturating_add(self.tokens) > room {
+        if self.prompt_tokens.saturating_add(self.tokens) > room.tokens {
             bail!(
                 Argument,
-                "[bench] {} prompt tokens and {} more are over the model's context of {room}",
+                "[bench] {} prompt tokens and {} more are over the model's {room}",
                 self.prompt_tokens,
                 self.tokens
             );
