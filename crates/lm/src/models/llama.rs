@@ -215,26 +215,29 @@ fn within(context: usize, window: Option<usize>) -> Limit {
 }
 
 fn build(c: Config, w: &Weights, names: &Names) -> Result<Box<dyn Model>> {
-    let sizes = [c.layers, c.width, c.hidden, c.heads, c.kv_heads, c.head_dim, c.vocab, c.context.tokens];
-    if sizes.contains(&0)
-        || sizes.iter().any(|&n| n > 1 << 24)
-        || !c.heads.is_multiple_of(c.kv_heads)
-        || !c.rope_dims.is_multiple_of(2)
-        || !(2..=c.head_dim).contains(&c.rope_dims)
-    {
+    for (what, n) in [
+        ("the number of layers", c.layers),
+        ("the width", c.width),
+        ("the width of the feed-forward part", c.hidden),
+        ("the number of heads", c.heads),
+        ("the number of heads of keys and values", c.kv_heads),
+        ("the size of a head", c.head_dim),
+        ("the size of the vocabulary", c.vocab),
+        ("the context", c.context.tokens),
+    ] {
+        if !(1..=1 << 24).contains(&n) {
+            bail!(Format, "[model] {what} is {n}; accepted: 1 to {}", 1 << 24);
+        }
+    }
+    if !c.heads.is_multiple_of(c.kv_heads) {
+        bail!(Format, "[model] {} heads do not share {} of keys and values evenly", c.heads, c.kv_heads);
+    }
+    if !c.rope_dims.is_multiple_of(2) || !(2..=c.head_dim).contains(&c.rope_dims) {
         bail!(
             Format,
-            "[model] sizes make no sense: {} layers, width {}, hidden {}, {} heads over {} of {}, {} of them rotated, \
-             vocabulary {}, context {}",
-            c.layers,
-            c.width,
-            c.hidden,
-            c.heads,
-            c.kv_heads,
-            c.head_dim,
+            "[model] {} dimensions of a head are rotated; accepted: an even number up to its size, {}",
             c.rope_dims,
-            c.vocab,
-            c.context.tokens
+            c.head_dim
         );
     }
     if c.rope_scaling.attention() != 1.0 && c.rope_dims != c.head_dim {
