@@ -109,13 +109,17 @@ impl Tokenizer {
         let (mut bos, eos) = (id(&settings.bos_token), id(&settings.eos_token));
         bos = bos.or(adds_bos);
         let specials = Specials::new(&vocab)?;
-        if let Some(id) = settings.eos_token_ids.iter().find(|id| **id as usize >= vocab.len()) {
-            bail!(
-                Format,
-                "[tokenizer] {}: eos_token_id is {id}, but the vocabulary has {} tokens",
-                name.escape_debug(),
-                vocab.len()
-            );
+        for (key, ids) in
+            [("eos_token_id", &settings.eos_token_ids), ("bos_token_id", &settings.bos_token_ids)]
+        {
+            if let Some(id) = ids.iter().find(|id| **id as usize >= vocab.len()) {
+                bail!(
+                    Format,
+                    "[tokenizer] {}: {key} is {id}, but the vocabulary has {} tokens",
+                    name.escape_debug(),
+                    vocab.len()
+                );
+            }
         }
         let stop_ids = stop_ids(&vocab, eos.into_iter().chain(settings.eos_token_ids.iter().copied()));
         let eos = eos.or(stop_ids.first().copied());

@@ -82,6 +82,9 @@ const FIXED: &[(&str, &[&str])] = &[
     ("mlp_bias", &["false"]),
     ("hidden_act", &["\"silu\"", "\"swish\""]),
     ("partial_rotary_factor", &["1", "1.0"]),
+    // Weights are floats here; what would scale them is not read.
+    ("quantization", &["null"]),
+    ("quantization_config", &["null"]),
 ];
 
 struct Layer {
@@ -112,6 +115,12 @@ pub(super) fn from_gguf(meta: &Metadata, weights: &Weights) -> Result<Box<dyn Mo
         Some(d) => d,
         None => width.checked_div(heads).unwrap_or(0),
     };
+    // What a dense model with values as long as keys has, if the file says it at all.
+    for (k, accepted) in [("attention.value_length", head_dim), ("expert_count", 0)] {
+        if let Some(n) = meta.opt_usize(&key(k))?.filter(|n| *n != accepted) {
+            bail!(Unsupported, "[model] {} is {n}; accepted: {accepted}", key(k));
+        }
+    }
     let vocab = match meta.opt_usize(&key("vocab_size"))? {
         Some(v) => v,
         None => meta.strings("tokenizer.ggml.tokens")?.len(),
@@ -173,7 +182,12 @@ pub(super) fn from_config(config: &Value, weights: &Weights) -> Result<Box<dyn M
         if let Some(v) = opt(k)
             && !accepted.contains(&v.to_string().as_str())
         {
-            bail!(Unsupported, "[model] config.json: {k} is {v}; accepted: {}", accepted.join(", "));
+            bail!(
+                Unsupported,
+                "[model] config.json: {k} is {:.80}; accepted: {}",
+                v.to_string(),
+                accepted.join(", ")
+            );
         }
     }
     // Newer files have all of the rotary embedding's settings in one place.

@@ -82,13 +82,18 @@ impl Scaling {
     pub(super) fn from_config(rope: Option<&Value>, context: usize) -> Result<Scaling> {
         let Some(rope) = rope else { return Ok(Scaling::Plain { context: None }) };
         let name = |k: &str| format!("config.json: rope_scaling.{k}");
-        let opt = |k: &str| match rope.get(k).filter(|v| !v.is_null()).map(|v| (v, v.as_f64())) {
+        if !rope.is_object() {
+            bail!(Format, "[model] config.json: rope_scaling is {rope}; accepted: an object, null");
+        }
+        let given = |k: &str| rope.get(k).filter(|v| !v.is_null());
+        let opt = |k: &str| match given(k).map(|v| (v, v.as_f64())) {
             Some((v, None)) => bail!(Format, "[model] {} is {v}; accepted: a number", name(k)),
             given => given.and_then(|g| g.1).map(|v| positive(&name(k), v)).transpose(),
         };
         let need = |k: &str| opt(k)?.ok_or_else(|| err!(Format, "[model] {} is missing", name(k)));
         let old = || Ok(opt("original_max_position_embeddings")?.unwrap_or(context as f64));
-        match rope.get("rope_type").or(rope.get("type")).and_then(Value::as_str).unwrap_or("default") {
+        let kind = given("rope_type").or(given("type"));
+        match kind.map_or(Some("default"), Value::as_str).unwrap_or_default() {
             "default" => Ok(Scaling::Plain { context: None }),
             // The base grows with the length from the old context on; up to there, nothing is scaled.
             "dynamic" => {
@@ -122,9 +127,10 @@ impl Scaling {
                 }
                 .checked()
             }
-            other => bail!(
+            _ => bail!(
                 Unsupported,
-                "[model] config.json: rope scaling {other:?}; accepted: default, linear, dynamic, llama3, yarn"
+                "[model] config.json: rope scaling {}; accepted: default, linear, dynamic, llama3, yarn",
+                kind.unwrap_or_default()
             ),
         }
     }

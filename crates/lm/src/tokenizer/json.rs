@@ -16,6 +16,8 @@ pub struct JsonSettings {
     pub eos_token: Option<String>,
     /// Further tokens that end an answer.
     pub eos_token_ids: Vec<u32>,
+    /// Tokens that the configurations call the beginning of a sequence; they must exist, and the text above counts.
+    pub bos_token_ids: Vec<u32>,
 }
 
 impl JsonSettings {
@@ -23,7 +25,7 @@ impl JsonSettings {
     /// there; texts that are absent or of another type are passed over, as other programs do.
     ///
     /// # Errors
-    /// `Format` for an end-of-sequence id that is no id.
+    /// `Format` for the id of a special token that is no id.
     pub fn from_configs(
         tokenizer: Option<&serde_json::Value>,
         others: &[Option<&serde_json::Value>],
@@ -33,19 +35,23 @@ impl JsonSettings {
             // Either the text itself or an object that describes the token.
             t.as_str().or_else(|| t.get("content")?.as_str()).map(str::to_string)
         };
-        let mut eos_token_ids = Vec::new();
-        for id in others.iter().flatten().filter_map(|c| c.get("eos_token_id").filter(|v| !v.is_null())) {
-            for given in id.as_array().map_or(std::slice::from_ref(id), Vec::as_slice) {
-                let id = given.as_u64().and_then(|n| u32::try_from(n).ok());
-                eos_token_ids.push(id.ok_or_else(|| {
-                    err!(
-                        Format,
-                        "[tokenizer] eos_token_id is {given}; accepted: a token's id, or a list of them"
-                    )
-                })?);
-            }
-        }
-        Ok(JsonSettings { bos_token: token("bos_token"), eos_token: token("eos_token"), eos_token_ids })
+        let ids = |key: &str| {
+            let given = others.iter().flatten().filter_map(|c| c.get(key).filter(|v| !v.is_null()));
+            let each = given.flat_map(|v| v.as_array().map_or(std::slice::from_ref(v), Vec::as_slice));
+            let id = |v: &serde_json::Value| {
+                let id = v.as_u64().and_then(|n| u32::try_from(n).ok());
+                id.ok_or_else(|| {
+                    err!(Format, "[tokenizer] {key} is {v}; accepted: a token's id, or a list of them")
+                })
+            };
+            each.map(id).collect::<Result<Vec<u32>>>()
+        };
+        Ok(JsonSettings {
+            bos_token: token("bos_token"),
+            eos_token: token("eos_token"),
+            eos_token_ids: ids("eos_token_id")?,
+            bos_token_ids: ids("bos_token_id")?,
+        })
     }
 }
 
