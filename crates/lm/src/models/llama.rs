@@ -244,12 +244,17 @@ fn build(c: Config, w: &Weights, names: &Names) -> Result<Box<dyn Model>> {
         }
     }
     if !c.heads.is_multiple_of(c.kv_heads) {
-        bail!(Format, "[model] {} heads do not share {} of keys and values evenly", c.heads, c.kv_heads);
+        bail!(
+            Format,
+            "[model] {0} heads over {1} of keys and values; accepted: a divisor of {0}",
+            c.heads,
+            c.kv_heads
+        );
     }
     if !c.rope_dims.is_multiple_of(2) || !(2..=c.head_dim).contains(&c.rope_dims) {
         bail!(
             Format,
-            "[model] {} dimensions of a head are rotated; accepted: an even number up to its size, {}",
+            "[model] {} dimensions of a head are rotated; accepted: an even number from 2 to its size, {}",
             c.rope_dims,
             c.head_dim
         );
