@@ -162,12 +162,12 @@ pub(crate) fn watch_extents<T>(f: impl FnOnce() -> T) -> (T, bool) {
     struct Restore(Option<bool>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            EXTENTS_READ.set(self.0);
+            EXTENTS_READ.with(|read| read.set(self.0));
         }
     }
-    let restore = Restore(EXTENTS_READ.replace(Some(false)));
+    let restore = Restore(EXTENTS_READ.with(|read| read.replace(Some(false))));
     let out = f();
-    let read = EXTENTS_READ.get() == Some(true);
+    let read = EXTENTS_READ.with(Cell::get) == Some(true);
     drop(restore);
     (out, read)
 }
@@ -315,7 +315,7 @@ impl Array {
     /// ([`crate::compile::Options::shapeless`]).
     #[inline]
     pub fn shape(&self) -> &Shape {
-        if EXTENTS_READ.get().is_some() {
+        if EXTENTS_READ.with(Cell::get).is_some() {
             self.note_extents_read();
         }
         &self.aval().shape
@@ -325,7 +325,7 @@ impl Array {
     #[cold]
     fn note_extents_read(&self) {
         if !self.is_ready() {
-            EXTENTS_READ.set(Some(true));
+            EXTENTS_READ.with(|read| read.set(Some(true)));
         }
     }
 
