@@ -321,10 +321,12 @@ impl Array {
         &self.aval().shape
     }
 
-    /// Extents of an array that has its value are the same in every call.
+    /// Extents of an array that has its value are the same in every call. A state that is locked, by this
+    /// thread or another, counts as without one: waiting here could wait for oneself.
     #[cold]
     fn note_extents_read(&self) {
-        if !self.is_ready() {
+        let state = self.node().state.try_lock();
+        if !state.is_some_and(|state| matches!(*state, State::Ready(_))) {
             EXTENTS_READ.with(|read| read.set(Some(true)));
         }
     }
