@@ -119,6 +119,47 @@ fn eval_array(e: &E, x: &Array, y: &Array, args: &[Scalar]) -> Result<Array> {
     }
 }
 
+/// An integer expression without bounds on what it passes through, as Python has it.
+fn exact(s: &S, args: &[Scalar]) -> Option<i128> {
+    match s {
+        S::Arg(i) => args[*i].number().ok()??.as_int().map(i128::from),
+        S::Int(i) => Some((*i).into()),
+        S::Float(_) => None,
+        S::Value(s) => exact(s, args),
+        S::Binary(op, a, b) => {
+            let (a, b) = (exact(a, args)?, exact(b, args)?);
+            match op {
+                ScalarOp::Add => a.checked_add(b),
+                ScalarOp::Sub => a.checked_sub(b),
+                ScalarOp::Mul => a.checked_mul(b),
+                ScalarOp::Max => Some(a.max(b)),
+                _ => None,
+            }
+        }
+    }
+}
+
+/// The expression with each scalar that is an integer below 64 bits in the end as that integer: a symbolic
+/// one that cancels what overflows on the way is right where the arithmetic step by step fails.
+fn exactly(e: &E, args: &[Scalar]) -> E {
+    let go = |e: &E| Box::new(exactly(e, args));
+    let number = |s: &S| exact(s, args).and_then(|n| i64::try_from(n).ok()).map_or(s.clone(), S::Int);
+    match e {
+        E::X | E::Y => e.clone(),
+        E::Add(a, b) => E::Add(go(a), go(b)),
+        E::Mul(a, b) => E::Mul(go(a), go(b)),
+        E::Neg(a) => E::Neg(go(a)),
+        E::Abs(a) => E::Abs(go(a)),
+        E::AddScalar(a, s) => E::AddScalar(go(a), number(s)),
+        E::MulScalar(a, s) => E::MulScalar(go(a), number(s)),
+        E::Flip(a) => E::Flip(go(a)),
+        E::SumRows(a) => E::SumRows(go(a)),
+        E::Slice(a, s) => E::Slice(go(a), number(s)),
+        E::If(s, k, a, b) => E::If(number(s), *k, go(a), go(b)),
+        E::Cast(a) => E::Cast(go(a)),
+    }
+}
+
 fn number() -> impl Strategy<Value = Scalar> {
     prop_oneof![
         4 => (-3i64..6).prop_map(Scalar::from),
@@ -155,7 +196,10 @@ proptest! {
                 for (a, b) in &calls {
                     let want = bits(eval_array(&e, &x, &y, &[a.clone(), b.clone()]));
                     let got = bits(f.call((x.clone(), y.clone(), a.clone(), b.clone())));
-                    prop_assert_eq!(&got, &want, "{:?} {} {} {}", mode, a, b, f.explain());
+                    let args = [a.clone(), b.clone()];
+                    if want.is_ok() || got != bits(eval_array(&exactly(&e, &args), &x, &y, &args)) {
+                        prop_assert_eq!(&got, &want, "{:?} {} {} {}", mode, a, b, f.explain());
+                    }
                     prop_assert!(f.stats().entries <= entries.max(1) && f.stats().variants <= entries * variants);
                 }
             }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Array, Error, Scalar, bail};
+use crate::{Array, Error, Scalar, ScalarOp, bail};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -387,6 +387,19 @@ fn many_uses_of_one_constant_compile_in_linear_time() {
     let start = std::time::Instant::now();
     f.call(array(&[0.0])).unwrap();
     assert!(start.elapsed().as_secs_f64() < 4.0, "{:?}", start.elapsed());
+}
+
+/// As in Python, whose integers have no bound; step by step, 64 bits would not do.
+#[test]
+fn what_cancels_does_not_overflow_on_the_way() {
+    let o = Options { scalars: ScalarMode::Symbolic, ..Options::default() };
+    let f = compile_with(o, |(x, n): (Array, Scalar)| {
+        x.add(n.binary(ScalarOp::Add, &Scalar::from(-1)).binary(ScalarOp::Sub, &n))
+    });
+    for n in [0, 7, i64::MIN, i64::MAX] {
+        assert_eq!(floats(&f.call((array(&[3.0]), n.into())).unwrap()), [2.0], "{n}");
+    }
+    assert_eq!(f.stats().traces, 1);
 }
 
 #[test]
