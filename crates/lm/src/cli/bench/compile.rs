@@ -268,8 +268,22 @@ struct Long {
     growth: i64,
 }
 
-/// 43 layers × 3 compiled helpers a token, each given the offset as an integer.
+/// [`decode`] three times from the start; for each token the least counts: what else the machine does only
+/// ever adds.
 fn long_decode(tokens: usize) -> Result<Long> {
+    let (mut us, mut growth) = decode(tokens)?;
+    for _ in 0..2 {
+        let (again, grown) = decode(tokens)?;
+        us.iter_mut().zip(again).for_each(|(least, us)| *least = least.min(us));
+        growth = growth.max(grown);
+    }
+    let n = 500.min(us.len());
+    Ok(Long { first_us: median(&us[..n]), last_us: median(&us[us.len() - n..]), growth })
+}
+
+/// 43 layers × 3 compiled helpers a token, each given the offset as an integer: microseconds of each token, and
+/// bytes grown.
+fn decode(tokens: usize) -> Result<(Vec<f64>, i64)> {
     const LAYERS: usize = 43;
     const DIM: usize = 64;
     let partial = compile(|(x, w, offset): (Array, Array, Scalar)| {
@@ -311,12 +325,7 @@ fn long_decode(tokens: usize) -> Result<Long> {
             us.push(start.elapsed().as_secs_f64() * 1e6);
         }
     }
-    let n = 500.min(us.len());
-    Ok(Long {
-        first_us: median(&us[..n]),
-        last_us: median(&us[us.len() - n..]),
-        growth: memory::resident_bytes() as i64 - base,
-    })
+    Ok((us, memory::resident_bytes() as i64 - base))
 }
 
 /// The peer's curve, when its environment is there.
