@@ -134,7 +134,7 @@ ROWS = {
         wrap=("-m", "isopace.mlx"),
     ),
     "mlx-lm": mlx_lm_row("mlx-lm generates with SmolLM2-135M, float16", "float16", 64, {"decode_tok_s": (10.0, ())}),
-    "mlx-lm-4bit": mlx_lm_row("the same, 4-bit", "4bit", 64, {"decode_tok_s": (10.0, ())}),
+    "mlx-lm-4bit": mlx_lm_row("the same, 4-bit", "4bit", 16, {"decode_tok_s": (10.0, ())}),
     "kernels": python_row(
         "custom kernels from Python", "kernel_calls.py", {}, peers=(),
         limits={"kernel_call_us": 3.0, "axpy_kernel_over_vm_speed": 0.5, "gelu_kernel_over_vm_speed": 0.5},
