@@ -36,6 +36,15 @@ pub(crate) struct Variant {
     pub nbytes: usize,
 }
 
+impl Variant {
+    /// Adds what its parts take to its bytes.
+    pub fn counted(mut self) -> Variant {
+        let kept = self.kept.as_ref().map_or(0, |k| k.nbytes());
+        self.nbytes += self.plan.nbytes() + self.program.nbytes() + kept + size_of::<Variant>() + 256;
+        self
+    }
+}
+
 struct Entry {
     hash: u64,
     form: Box<[u64]>,

@@ -337,8 +337,6 @@ impl Function {
         let kept = (self.options.shapeless && !read)
             .then(|| Arc::new(Kept::new(captured.graph.clone(), constants.clone())));
         let plan = lower(captured.graph, constants, &**runtime::backend()?, &self.name)?;
-        let mut nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + folded_bytes + 256;
-        nbytes += kept.as_ref().map_or(0, |k| k.nbytes());
         debug_assert_eq!(program.cells(), n_cells + scalar_outs.len());
         Ok(Variant {
             plan: Arc::new(plan),
@@ -348,8 +346,9 @@ impl Function {
             random,
             payload,
             kept,
-            nbytes,
-        })
+            nbytes: folded_bytes,
+        }
+        .counted())
     }
 
     /// A variant that differs in extents alone from the call, made to fit it. Where none can be, a trace
@@ -365,18 +364,9 @@ impl Function {
             let avals = graph.outputs.iter().map(|&r| graph.aval(r).clone()).collect();
             let plan = lower(graph, kept.constants.clone(), &**runtime::backend().ok()?, &self.name).ok()?;
             let (program, payload) = (v.program.clone(), v.payload.clone());
-            let nbytes = plan.nbytes() + program.nbytes() + size_of::<Variant>() + kept.nbytes() + 256;
             let (scalars, random) = (v.scalars, v.random);
-            Some(Variant {
-                plan: Arc::new(plan),
-                program,
-                avals,
-                scalars,
-                random,
-                payload,
-                kept: Some(kept),
-                nbytes,
-            })
+            let (plan, kept) = (Arc::new(plan), Some(kept));
+            Some(Variant { plan, program, avals, scalars, random, payload, kept, nbytes: 0 }.counted())
         })
     }
 
