@@ -16,6 +16,7 @@ use isopace_cpu::kernels::matmul::{Mat, matmul};
 use isopace_cpu::kernels::nn;
 use isopace_cpu::kernels::reduce::{self, Reduction};
 use isopace_cpu::pool;
+use isopace_cpu::scratch::Elems;
 use isopace_cpu::simd::convert::Load;
 use isopace_cpu::simd::math;
 use std::hint::black_box;
@@ -178,9 +179,11 @@ fn token_grouped(bits: usize) {
                 group: 64,
                 bits,
                 code: Code::Int,
-                words: (0..n).map(|i| (i as u32).wrapping_mul(2654435761)).collect(),
-                scales: Groups::F16(vec![f16::from_f32(0.01); groups].into()),
-                biases: Some(Groups::F16(vec![f16::from_f32(-0.1); groups].into())),
+                words: Elems::Lent(
+                    Vec::from_iter((0..n).map(|i| (i as u32).wrapping_mul(2654435761))).leak(),
+                ),
+                scales: Groups::F16(Elems::Lent(vec![f16::from_f32(0.01); groups].leak())),
+                biases: Some(Groups::F16(Elems::Lent(vec![f16::from_f32(-0.1); groups].leak()))),
             }
         })
         .collect();

@@ -7,6 +7,7 @@ mod elem;
 pub mod isa;
 pub mod kernels;
 pub mod pool;
+pub mod scratch;
 pub mod simd;
 mod steps;
 mod view;

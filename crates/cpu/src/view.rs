@@ -6,6 +6,7 @@
 use crate::buffer::CpuBuffer;
 use crate::elem::by_size;
 use crate::pool;
+use crate::scratch::{Elems, Scratch};
 use half::{bf16, f16};
 use isopace_core::backend::{Buffer, Held, Input, Value};
 use isopace_core::{Aval, Dtype, Layout, Result, bail, err};
@@ -172,16 +173,16 @@ impl Walk {
 }
 
 /// All elements in row-major order: borrowed when they stand so, else copied.
-pub fn dense<'a, T: bytemuck::Pod + Send + Sync>(v: &'a Input<'_>) -> Result<Cow<'a, [T]>> {
+pub fn dense<'a, T: bytemuck::Pod + Send + Sync>(v: &'a Input<'_>) -> Result<Elems<'a, T>> {
     let data = buffer(v)?.slice::<T>()?;
     check(&v.layout, data.len())?;
     let n = v.layout.elems();
     if v.layout.is_contiguous() {
-        return Ok(Cow::Borrowed(if n == 0 { &[] } else { &data[v.layout.offset..][..n] }));
+        return Ok(Elems::Lent(if n == 0 { &[] } else { &data[v.layout.offset..][..n] }));
     }
-    let mut out = vec![T::zeroed(); n];
+    let mut out = Scratch::new(n)?;
     copy(data, &v.layout, &mut out);
-    Ok(Cow::Owned(out))
+    Ok(out.into())
 }
 
 /// Copies a layout's elements in row-major order; the layout has been checked.
@@ -231,12 +232,12 @@ fn transpose<T: bytemuck::Pod + Send + Sync>(
 }
 
 /// The elements as float32 in row-major order; borrowed when they are that already.
-pub fn dense_f32<'a>(v: &'a Input<'_>, dtype: Dtype) -> Result<Cow<'a, [f32]>> {
+pub fn dense_f32<'a>(v: &'a Input<'_>, dtype: Dtype) -> Result<Elems<'a, f32>> {
     Ok(match dtype {
         Dtype::F32 => dense(v)?,
-        Dtype::F16 => Cow::Owned(dense::<f16>(v)?.iter().map(|x| x.to_f32()).collect()),
-        Dtype::BF16 => Cow::Owned(dense::<bf16>(v)?.iter().map(|x| x.to_f32()).collect()),
-        Dtype::F64 => Cow::Owned(dense::<f64>(v)?.iter().map(|&x| x as f32).collect()),
+        Dtype::F16 => Scratch::map(&dense::<f16>(v)?, f16::to_f32)?.into(),
+        Dtype::BF16 => Scratch::map(&dense::<bf16>(v)?, bf16::to_f32)?.into(),
+        Dtype::F64 => Scratch::map(&dense::<f64>(v)?, |x| x as f32)?.into(),
         d => bail!(Internal, "[cpu] {d} where floats were expected"),
     })
 }
@@ -270,15 +271,23 @@ pub fn write_f32(aval: &Aval, f: impl FnOnce(&mut [f32]) -> Result<()>) -> Resul
     round_f32(wide.slice()?, aval.dtype)
 }
 
+/// The elements as float64 in row-major order, to write to.
+pub fn dense_f64(v: &Input<'_>, dtype: Dtype) -> Result<Scratch<f64>> {
+    match dtype {
+        Dtype::F64 => Scratch::map(&dense::<f64>(v)?, |x| x),
+        d => Scratch::map(&dense_f32(v, d)?, |x| x as f64),
+    }
+}
+
 /// Integers of any dtype as int64 (uint64 past the range stays far outside any axis).
-pub fn indices(v: &Input<'_>, dtype: Dtype) -> Result<Vec<i64>> {
+pub fn indices(v: &Input<'_>, dtype: Dtype) -> Result<Scratch<i64>> {
     if !dtype.is_int() && dtype != Dtype::Bool {
         bail!(Dtype, "[index] indices are {dtype}; accepted: integer dtypes");
     }
     crate::elem::by_dtype!(dtype, T => {
         use crate::elem::Elem;
         let far = |x: i64| if dtype == Dtype::U64 && x < 0 { i64::MAX } else { x };
-        Ok(dense::<T>(v)?.iter().map(|x| far(x.to_i64())).collect())
+        Scratch::map(&dense::<T>(v)?, |x: T| far(x.to_i64()))
     })
 }
 

@@ -17,26 +17,26 @@ use super::matmul::Mat;
 use super::panel::{self, MR, NR};
 use super::vecmat;
 use crate::pool::{self, Shared};
+use crate::scratch::Elems;
 use crate::simd::convert::Load;
 
 use half::{bf16, f16};
 use isopace_core::{Result, err};
-use std::borrow::Cow;
 use std::cell::RefCell;
 
 /// Scales or biases as they are stored, one for each group.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Groups<'a> {
     /// float32.
-    F32(Cow<'a, [f32]>),
+    F32(Elems<'a, f32>),
     /// float16.
-    F16(Cow<'a, [f16]>),
+    F16(Elems<'a, f16>),
     /// bfloat16.
-    BF16(Cow<'a, [bf16]>),
+    BF16(Elems<'a, bf16>),
     /// 8-bit floats (E4M3).
-    Fp8(Cow<'a, [u8]>),
+    Fp8(Elems<'a, u8>),
     /// Powers of two by their exponent's byte.
-    E8m0(Cow<'a, [u8]>),
+    E8m0(Elems<'a, u8>),
 }
 
 impl Groups<'_> {
@@ -93,7 +93,7 @@ impl Code {
 }
 
 /// A matrix quantized in groups.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Grouped<'a> {
     /// Rows, each `cols · bits / 32` words of codes.
     pub rows: usize,
@@ -106,7 +106,7 @@ pub struct Grouped<'a> {
     /// What a code stands for.
     pub code: Code,
     /// The codes of all rows.
-    pub words: Cow<'a, [u32]>,
+    pub words: Elems<'a, u32>,
     /// `rows · cols / group` scales.
     pub scales: Groups<'a>,
     /// As many biases, where there are any.

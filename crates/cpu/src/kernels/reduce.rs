@@ -7,6 +7,7 @@
 //! propagate NaN. The order depends on the shape alone.
 
 use crate::pool::{self, Shared};
+use crate::scratch::Scratch;
 use half::{bf16, f16};
 use isopace_core::{Complex, Result, err};
 
@@ -398,9 +399,9 @@ pub fn mean<T: crate::simd::convert::Load + Reduce<Acc = f32>>(
         return Ok(());
     }
     // The sum of 16-bit floats must not be rounded before it is divided.
-    let mut wide = vec![0f32; x.len()];
+    let mut wide = Scratch::new(x.len())?;
     T::widen(x, &mut wide);
-    let mut sums = vec![0f32; out.len()];
+    let mut sums = Scratch::<f32>::new(out.len())?;
     reduce(Reduction::Sum, &wide, outer, n, inner, &mut sums)?;
     sums.iter_mut().for_each(|s| *s /= n as f32);
     T::narrow(&sums, out);

@@ -37,7 +37,7 @@ fn dynamic_starts(
         bail!(Internal, "[dynamic_slice] {} starts for {} axes", given.len(), axes.len());
     }
     let mut starts: SmallVec<[usize; 4]> = smallvec::smallvec![0; from.len()];
-    for (&a, &s) in axes.iter().zip(&given) {
+    for (&a, &s) in axes.iter().zip(given.iter()) {
         let a = a as usize;
         if sizes[a] > from[a] {
             bail!(Shape, "[dynamic_slice] axis {a} has {} elements, fewer than {}", from[a], sizes[a]);

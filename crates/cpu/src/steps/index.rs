@@ -4,6 +4,7 @@ use super::{inputs, one};
 use crate::buffer::CpuBuffer;
 use crate::elem::{by_dtype, by_size, combine};
 use crate::pool;
+use crate::scratch::Scratch;
 use crate::view::{self, Walk, buffer, dense};
 use isopace_core::backend::{Input, Kernel, Spec};
 use isopace_core::op::index::{clamp, clamp_start, resolve};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 const CHUNK: usize = 1 << 14;
 
 /// Index arrays, each as int64.
-fn all_indices(ins: &[Input<'_>], avals: &[Aval]) -> Result<Vec<Vec<i64>>> {
+fn all_indices(ins: &[Input<'_>], avals: &[Aval]) -> Result<Vec<Scratch<i64>>> {
     ins.iter().zip(avals).map(|(v, a)| view::indices(v, a.dtype)).collect()
 }
 

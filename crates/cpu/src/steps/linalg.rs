@@ -3,8 +3,9 @@
 use super::{Outs, inputs, many, one};
 use crate::buffer::CpuBuffer;
 use crate::pool;
-use crate::view::{self, dense, dense_f32};
-use isopace_core::backend::{Input, Kernel, Spec, Value};
+use crate::scratch::Scratch;
+use crate::view;
+use isopace_core::backend::{Kernel, Spec, Value};
 use isopace_core::reference::linalg::symmetric_eigen;
 use isopace_core::{Aval, Dtype, Result, bail};
 use std::sync::Arc;
@@ -42,14 +43,6 @@ fn invert(a: &mut [f64], n: usize, out: &mut [f64]) -> bool {
     true
 }
 
-/// The elements as float64, in row-major order.
-fn wide(x: &Input<'_>, d: Dtype) -> Result<Vec<f64>> {
-    Ok(match d {
-        Dtype::F64 => dense::<f64>(x)?.to_vec(),
-        _ => dense_f32(x, d)?.iter().map(|&x| x as f64).collect(),
-    })
-}
-
 /// A value from its elements as float64.
 fn narrow(x: &[f64], out: &Aval) -> Result<Value> {
     if out.dtype == Dtype::F64 {
@@ -57,7 +50,7 @@ fn narrow(x: &[f64], out: &Aval) -> Result<Value> {
         b.slice_mut::<f64>()?.copy_from_slice(x);
         return Ok(view::value(b, out));
     }
-    let x: Vec<f32> = x.iter().map(|&x| x as f32).collect();
+    let x = Scratch::map(x, |x| x as f32)?;
     Ok(view::value(view::round_f32(&x, out.dtype)?, out))
 }
 
@@ -67,8 +60,8 @@ pub fn eigh(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
     let (values, vectors) = (spec.outs[0].clone(), spec.outs[1].clone());
     let n = *values.shape.last().unwrap_or(&0);
     many(spec, move |ins, _| {
-        let a = wide(&ins[0], d)?;
-        let (mut w, mut v) = (vec![0.0; values.shape.elems()], vec![0.0; a.len()]);
+        let a = view::dense_f64(&ins[0], d)?;
+        let (mut w, mut v) = (Scratch::new(values.shape.elems())?, Scratch::new(a.len())?);
         if n > 0 {
             let mut parts: Vec<_> = w.chunks_mut(n).zip(v.chunks_mut(n * n)).collect();
             pool::for_chunks(&mut parts, 1, |i, p| {
@@ -95,8 +88,8 @@ pub fn inverse(spec: Spec<'_>) -> Result<Arc<dyn Kernel>> {
         bail!(Unsupported, "[inverse] {d} is not accepted; accepted: floating dtypes");
     }
     one(spec, move |ins, _| {
-        let mut a = wide(&ins[0], d)?;
-        let mut r = vec![0.0; a.len()];
+        let mut a = view::dense_f64(&ins[0], d)?;
+        let mut r = Scratch::new(a.len())?;
         if n > 0 {
             let mut pairs: Vec<_> = a.chunks_mut(n * n).zip(r.chunks_mut(n * n)).collect();
             let singular = AtomicUsize::new(usize::MAX);

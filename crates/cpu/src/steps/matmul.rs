@@ -4,13 +4,13 @@ use super::{inputs, one, quant};
 use crate::buffer::CpuBuffer;
 use crate::kernels::matmul::{Mat, MatElem, matmul as kernel};
 use crate::pool;
+use crate::scratch::Elems;
 use crate::view::{self, Walk, buffer, dense_f32};
 use half::{bf16, f16};
 use isopace_core::backend::{Input, Kernel, Spec, Value};
 use isopace_core::op::GatherMatmul;
 use isopace_core::{Aval, Complex, Dtype, Layout, Result, Shape, bail};
 use smallvec::SmallVec;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A batch of products: where each pair of matrices starts, and their shape.
@@ -153,7 +153,7 @@ pub fn gather_matmul(spec: Spec<'_>, g: GatherMatmul) -> Result<Arc<dyn Kernel>>
         let x = dense_f32(&ins[0], avals[0].dtype)?;
         let k = *ins[0].layout.shape.last().unwrap_or(&0);
         let lhs_count = x.len().checked_div(m * k).unwrap_or(0);
-        let (transposed, w): (bool, Cow<'_, [f32]>) = match g.quant {
+        let (transposed, w): (bool, Elems<'_, f32>) = match g.quant {
             None => (false, dense_f32(&ins[1], avals[1].dtype)?),
             Some(q) => {
                 (q.transpose, quant::dense_weight(&ins[1..1 + parts], &avals[1..1 + parts], q.format)?.into())

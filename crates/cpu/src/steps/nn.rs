@@ -5,11 +5,11 @@ use super::{float, inputs, one};
 use crate::buffer::CpuBuffer;
 use crate::kernels::nn as kernel;
 use crate::pool;
+use crate::scratch::Elems;
 use crate::view::{self, dense, dense_f32};
 use half::{bf16, f16};
 use isopace_core::backend::{Kernel, Spec};
 use isopace_core::{Aval, Dtype, Result, bail};
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Elements computed by one thread at a time.
@@ -111,12 +111,7 @@ fn norm(
     one(spec, move |ins, cells| {
         let eps = float(cells, 0)?;
         if out.dtype == Dtype::F64 {
-            let to64 = |i: usize| -> Result<Vec<f64>> {
-                Ok(match avals[i].dtype {
-                    Dtype::F64 => dense::<f64>(&ins[i])?.to_vec(),
-                    d => dense_f32(&ins[i], d)?.iter().map(|&x| x as f64).collect(),
-                })
-            };
+            let to64 = |i: usize| view::dense_f64(&ins[i], avals[i].dtype);
             let x = to64(0)?;
             let w = if ins.len() > 1 { Some(to64(1)?) } else { None };
             let b = if ins.len() > 2 { Some(to64(2)?) } else { None };
@@ -134,7 +129,7 @@ fn norm(
             let mut buf = CpuBuffer::new(out.nbytes())?;
             let part = |i: usize| match ins.get(i) {
                 Some(v) => dense::<f32>(v),
-                None => Ok(Cow::Borrowed(&[][..])),
+                None => Ok(Elems::Lent(&[])),
             };
             let (x, w, b) = (dense::<f32>(&ins[0])?, part(1)?, part(2)?);
             match about_mean {

@@ -10,18 +10,18 @@ use crate::kernels::grouped::{self, Code, Grouped, Groups};
 use crate::kernels::quant::Spec as BlockSpec;
 use crate::kernels::quant::packed::{TILE, packed_bytes, read_block, tile_bytes};
 use crate::pool;
+use crate::scratch::{Elems, Scratch};
 use crate::view::{self, buffer, dense, dense_f32};
 use isopace_core::backend::{Input, Kernel, Spec};
 use isopace_core::op::index::clamp;
 use isopace_core::op::{QuantMatmul, QuantMode, WeightFormat};
 use isopace_core::{Aval, BlockFormat, Dtype, Result, bail, err};
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
 /// A weight of any format: a stack of matrices of `rows` x `cols`.
 enum Weight<'a> {
-    Block { format: BlockFormat, bytes: Cow<'a, [u8]> },
+    Block { format: BlockFormat, bytes: Elems<'a, u8> },
     Packed { format: BlockFormat, bytes: &'a [u8], rows: usize },
     Grouped(Grouped<'a>),
 }
@@ -140,9 +140,9 @@ thread_local! {
 }
 
 /// All values of a weight, row by row.
-pub fn dense_weight(parts: &[Input<'_>], avals: &[Aval], format: WeightFormat) -> Result<Vec<f32>> {
+pub fn dense_weight(parts: &[Input<'_>], avals: &[Aval], format: WeightFormat) -> Result<Scratch<f32>> {
     let m = Matrices::new(parts, avals, format)?;
-    let mut out = vec![0.0; m.lead * m.rows * m.cols];
+    let mut out = Scratch::new(m.lead * m.rows * m.cols)?;
     m.all(false, &mut out)?;
     Ok(out)
 }
@@ -162,7 +162,7 @@ pub fn quant_matmul(spec: Spec<'_>, q: QuantMatmul) -> Result<Arc<dyn Kernel>> {
         let m = x.len().checked_div(k).unwrap_or(0);
         let made = view::write_f32(&out, |o| {
             if w.lead != 1 || !q.transpose {
-                let mut dense = vec![0.0; w.lead * w.rows * w.cols];
+                let mut dense = Scratch::new(w.lead * w.rows * w.cols)?;
                 w.all(false, &mut dense)?;
                 let wide = if q.transpose { w.rows } else { w.cols };
                 return matmul::stacked(
@@ -326,8 +326,8 @@ pub fn quantize(spec: Spec<'_>, group: usize, bits: usize, mode: QuantMode) -> R
         let all = words.slice_mut::<u32>()?;
         all.fill(0);
         let groups = x.len() / group;
-        let (mut scales, mut biases) = (vec![0f32; groups], vec![0f32; groups]);
-        let mut stored = vec![0u8; groups];
+        let (mut scales, mut biases) = (Scratch::new(groups)?, Scratch::new(groups)?);
+        let mut stored = Scratch::new(groups)?;
         let mut codes = vec![0u32; cols];
         for (r, row) in x.chunks(cols.max(1)).enumerate() {
             for (g, w) in row.chunks(group).enumerate() {

@@ -6,6 +6,7 @@ use crate::buffer::CpuBuffer;
 use crate::elem::{Elem, by_dtype};
 use crate::kernels::reduce::{Reduce, Reduction, reduce as reduce_kernel, reduce_made};
 use crate::pool;
+use crate::scratch::Scratch;
 use crate::view::{self, dense};
 use crate::vm::Fused;
 use half::{bf16, f16};
@@ -374,7 +375,7 @@ fn log_sum_exp(v: &Input<'_>, d: Dtype, axes: &[u8], out: &Aval, b: &mut CpuBuff
         }
         top + (0..n).map(|i| (get(i) - top).exp()).sum::<f64>().ln()
     };
-    let mut all = vec![0f64; outer * inner];
+    let mut all = Scratch::<f64>::new(outer * inner)?;
     let each = |x: &(dyn Fn(usize) -> f64 + Sync), all: &mut [f64]| {
         pool::for_chunks(all, (CHUNK / 8 / n.max(1)).max(1), |c, part| {
             for (j, o) in part.iter_mut().enumerate() {
@@ -414,9 +415,11 @@ fn log_sum_exp(v: &Input<'_>, d: Dtype, axes: &[u8], out: &Aval, b: &mut CpuBuff
     }
     match out.dtype {
         Dtype::F64 => b.slice_mut::<f64>()?.copy_from_slice(&all),
-        Dtype::F32 => b.slice_mut::<f32>()?.iter_mut().zip(&all).for_each(|(o, &x)| *o = x as f32),
-        Dtype::F16 => b.slice_mut::<f16>()?.iter_mut().zip(&all).for_each(|(o, &x)| *o = f16::from_f64(x)),
-        _ => b.slice_mut::<bf16>()?.iter_mut().zip(&all).for_each(|(o, &x)| *o = bf16::from_f64(x)),
+        Dtype::F32 => b.slice_mut::<f32>()?.iter_mut().zip(all.iter()).for_each(|(o, &x)| *o = x as f32),
+        Dtype::F16 => {
+            b.slice_mut::<f16>()?.iter_mut().zip(all.iter()).for_each(|(o, &x)| *o = f16::from_f64(x))
+        }
+        _ => b.slice_mut::<bf16>()?.iter_mut().zip(all.iter()).for_each(|(o, &x)| *o = bf16::from_f64(x)),
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ pub fn rope(spec: Spec<'_>, r: Rope) -> Result<Arc<dyn Kernel>> {
     one(spec, move |ins, cells| {
         let (base, scale) = (float(cells, 0)? as f32 as f64, float(cells, 1)?);
         let offsets: Vec<i64> = if r.offset_array {
-            view::indices(&ins[1], avals[1].dtype)?
+            view::indices(&ins[1], avals[1].dtype)?.to_vec()
         } else {
             vec![float(cells, 2)? as i64]
         };

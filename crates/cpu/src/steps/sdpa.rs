@@ -2,6 +2,7 @@
 
 use super::{float, inputs, one};
 use crate::kernels::attention::{self, Mask};
+use crate::scratch::Elems;
 use crate::simd::convert::Load;
 use crate::view::{self, buffer, dense, dense_f32};
 use half::{bf16, f16};
@@ -9,12 +10,11 @@ use isopace_core::backend::{Input, Kernel, Spec, Value};
 use isopace_core::op::Sdpa;
 use isopace_core::shape::Dims;
 use isopace_core::{Aval, Dtype, Layout, Result, bail};
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Rows of features: where they start and the strides of batch, head, position.
-struct Rows<'a, T: Clone> {
-    data: Cow<'a, [T]>,
+struct Rows<'a, T> {
+    data: Elems<'a, T>,
     offset: usize,
     strides: [usize; 3],
 }
@@ -26,7 +26,7 @@ impl<'a, T: bytemuck::Pod + Send + Sync> Rows<'a, T> {
         if unit && l.strides[..3].iter().all(|&s| s >= 0) {
             let all = buffer(v)?.slice::<T>()?;
             view::check(l, all.len())?;
-            return Ok(Rows { data: Cow::Borrowed(all), offset: l.offset, strides: three(&l.strides) });
+            return Ok(Rows { data: Elems::Lent(all), offset: l.offset, strides: three(&l.strides) });
         }
         let strides = three(&Layout::contiguous(l.shape.clone()).strides);
         Ok(Rows { data: dense::<T>(v)?, offset: 0, strides })
@@ -125,6 +125,6 @@ fn typed<T: Load + bytemuck::Pod>(
 }
 
 enum MaskData<'a> {
-    Bool(Cow<'a, [u8]>),
-    Add(Cow<'a, [f32]>),
+    Bool(Elems<'a, u8>),
+    Add(Elems<'a, f32>),
 }
