@@ -357,6 +357,10 @@ crate::isa::multiversion! {
     }
 }
 
+fn bytes<T: Load>(x: &[T]) -> &[u8] {
+    bytemuck::cast_slice(x)
+}
+
 fn finish(o: &[f32], sum: f32, out: &mut [f32]) {
     let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
     for (o, v) in out.iter_mut().zip(o) {
@@ -378,6 +382,7 @@ fn decode<K: Load, V: Load>(
     PARTS.with_borrow_mut(|parts| {
         parts.resize(p.batch * p.heads * chunks * part, 0.0);
         let len = group * part;
+        let threads = pool::threads();
         pool::for_chunks(&mut parts[..], len, |task, parts| {
             let (head, chunk) = (task / chunks, task % chunks);
             let (b, g) = (head / p.kv_heads, head % p.kv_heads);
@@ -385,6 +390,10 @@ fn decode<K: Load, V: Load>(
             let at = |st: [usize; 3]| b * st[0] + g * st[1] + start * st[2];
             let keys = Mat::new(p.k.0, at(p.k.1), n, d, p.k.1[2] as isize, 1).expect("checked keys");
             let values = Mat::new(p.v.0, at(p.v.1), n, dv, p.v.1[2] as isize, 1).expect("checked values");
+            // The chunk that this thread is likely to take next.
+            let next = start + threads * CHUNK;
+            let next =
+                if next < p.keys { bytes(&p.k.0[at(p.k.1) + (next - start) * p.k.1[2]..]) } else { &[] };
             SCRATCH.with_borrow_mut(|t| {
                 t.q.clear();
                 for h in g * group..(g + 1) * group {
@@ -395,7 +404,7 @@ fn decode<K: Load, V: Load>(
                 if d == 0 {
                     t.s.fill(0.0);
                 } else {
-                    vecmat::dots(&t.q, keys, &mut t.s, CHUNK);
+                    vecmat::dots(&t.q, keys, bytes(&p.v.0[at(p.v.1)..]), &mut t.s, CHUNK);
                 }
                 for (r, part) in parts.chunks_exact_mut(part).enumerate() {
                     part.fill(0.0);
@@ -405,7 +414,7 @@ fn decode<K: Load, V: Load>(
                     let (top, sum) = part[..2].split_at_mut(1);
                     fold_in(s, &mut top[0], &mut sum[0], &mut []);
                 }
-                vecmat::combine(&t.s, CHUNK, values, &mut parts[16..], part, group);
+                vecmat::combine(&t.s, CHUNK, values, next, &mut parts[16..], part, group);
             });
         });
         let mut line = Vec::new();

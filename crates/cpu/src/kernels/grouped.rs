@@ -288,7 +288,7 @@ fn one(w: &Grouped<'_>, x: &[f32], out: &mut [f32]) {
         SCRATCH.with_borrow_mut(|t| {
             w.values(i * per, out.len(), t);
             let rows = Mat::dense(&t.rows, out.len(), w.cols).expect("rows of values");
-            vecmat::dots(x, rows, out, out.len());
+            vecmat::dots(x, rows, &[], out, out.len());
         })
     });
 }

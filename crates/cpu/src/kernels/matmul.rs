@@ -333,7 +333,7 @@ fn thin<T: Load>(a: Mat<'_, T>, b: Mat<'_, T>, out: &mut [T]) -> bool {
         pool::for_chunks(out, per, |i, out| {
             SCRATCH.with_borrow_mut(|[_, sums]| {
                 sums.resize(out.len(), 0.0);
-                vecmat::dots(x, b.rows_from(i * per, out.len()), sums, out.len());
+                vecmat::dots(x, b.rows_from(i * per, out.len()), &[], sums, out.len());
                 T::narrow(sums, out);
             })
         });

@@ -7,30 +7,33 @@
 
 use super::matmul::Mat;
 use crate::simd::convert::Load;
+#[cfg(target_arch = "x86_64")]
+use std::ops::Range;
 
 /// `out[g · stride + j] = x[g] · row j of m`, where `x` holds vectors of `m.cols()` values, at
-/// least one each; columns of `m` have stride 1.
-pub(crate) fn dots<T: Load>(x: &[f32], m: Mat<'_, T>, out: &mut [f32], stride: usize) {
+/// least one each; columns of `m` have stride 1. `then` is what is read after `m`.
+pub(crate) fn dots<T: Load>(x: &[f32], m: Mat<'_, T>, then: &[u8], out: &mut [f32], stride: usize) {
     crate::isa::dispatch!(
-        avx512: avx512::dots(x, m, out, stride),
-        avx2: avx2::dots(x, m, out, stride),
+        avx512: avx512::dots(x, m, then, out, stride),
+        avx2: avx2::dots(x, m, then, out, stride),
         portable: portable::dots(x, m, out, stride),
     )
 }
 
 /// `out[g · out_stride ..] += Σ_j w[g · w_stride + j] · row j of m`, for `count` vectors `g`;
-/// columns of `m` have stride 1.
+/// columns of `m` have stride 1. `then` is what is read after `m`.
 pub(crate) fn combine<T: Load>(
     w: &[f32],
     w_stride: usize,
     m: Mat<'_, T>,
+    then: &[u8],
     out: &mut [f32],
     out_stride: usize,
     count: usize,
 ) {
     crate::isa::dispatch!(
-        avx512: avx512::combine(w, w_stride, m, out, out_stride, count),
-        avx2: avx2::combine(w, w_stride, m, out, out_stride, count),
+        avx512: avx512::combine(w, w_stride, m, then, out, out_stride, count),
+        avx2: avx2::combine(w, w_stride, m, then, out, out_stride, count),
         portable: portable::combine(w, w_stride, m, out, out_stride, count),
     )
 }
@@ -41,6 +44,23 @@ pub(crate) fn padded<T: Copy + Default, const N: usize>(s: &[T]) -> [T; N] {
     let mut a = [T::default(); N];
     a[..s.len()].copy_from_slice(s);
     a
+}
+
+/// What is to be asked for while row `j` is read, in these columns: there is more work on a row than a core
+/// looks ahead, so rows, and what comes after them, are asked for 8 KiB before their turn.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn ahead<'a, T: Load>(m: Mat<'a, T>, j: usize, columns: Range<usize>, then: &'a [u8]) -> &'a [u8] {
+    let row_bytes = m.cols() * size_of::<T>();
+    let at = j + (8 << 10) / row_bytes;
+    match at.checked_sub(m.rows()) {
+        None => bytemuck::cast_slice(&m.slice(at)[columns]),
+        Some(past) => {
+            let part = past * row_bytes + columns.start * size_of::<T>()
+                ..past * row_bytes + columns.end * size_of::<T>();
+            then.get(part).unwrap_or(&[])
+        }
+    }
 }
 
 mod portable {
@@ -107,24 +127,35 @@ macro_rules! over_vectors {
             use std::arch::x86_64::*;
 
             #[target_feature(enable = $features)]
-            pub(super) fn dots<T: Load>(x: &[f32], m: Mat<'_, T>, out: &mut [f32], stride: usize) {
+            pub(super) fn dots<T: Load>(
+                x: &[f32],
+                m: Mat<'_, T>,
+                then: &[u8],
+                out: &mut [f32],
+                stride: usize,
+            ) {
                 let k = m.cols();
                 for (x, out) in x.chunks($most * k).zip(out.chunks_mut($most * stride)) {
                     match x.len() / k {
-                        1 => dots_of::<T, 1>(x, m, out, stride),
-                        2 => dots_of::<T, 2>(x, m, out, stride),
-                        3 => dots_of::<T, 3>(x, m, out, stride),
-                        _ => dots_of::<T, 4>(x, m, out, stride),
+                        1 => dots_of::<T, 1>(x, m, then, out, stride),
+                        2 => dots_of::<T, 2>(x, m, then, out, stride),
+                        3 => dots_of::<T, 3>(x, m, then, out, stride),
+                        _ => dots_of::<T, 4>(x, m, then, out, stride),
                     }
                 }
             }
 
             #[target_feature(enable = $features)]
-            fn dots_of<T: Load, const G: usize>(x: &[f32], m: Mat<'_, T>, out: &mut [f32], stride: usize) {
+            fn dots_of<T: Load, const G: usize>(
+                x: &[f32],
+                m: Mat<'_, T>,
+                then: &[u8],
+                out: &mut [f32],
+                stride: usize,
+            ) {
                 // Whole vectors as arrays, all of one length: the loop below checks no bounds.
                 let k = m.cols();
                 let (count, whole) = (k / $n, k / $n * $n);
-                let ahead = (8 << 10) / (k * size_of::<T>());
                 let xs: [&[[f32; $n]]; G] =
                     std::array::from_fn(|g| &x[g * k..(g + 1) * k].as_chunks().0[..count]);
                 let tail: [[f32; $n]; G] = std::array::from_fn(|g| padded(&x[g * k + whole..(g + 1) * k]));
@@ -135,9 +166,7 @@ macro_rules! over_vectors {
                     // hardware prefetches.
                     for a in 0..n {
                         let row = m.slice(j + a);
-                        if j + a + ahead < m.rows() {
-                            prefetch_once(bytemuck::cast_slice(m.slice(j + a + ahead)));
-                        }
+                        prefetch_once(ahead(m, j + a, 0..k, then));
                         let mut acc = [$zero(); G];
                         for (i, r) in row.as_chunks().0[..count].iter().enumerate() {
                             let r = $widen(r);
@@ -174,6 +203,7 @@ macro_rules! over_vectors {
                 w: &[f32],
                 w_stride: usize,
                 m: Mat<'_, T>,
+                then: &[u8],
                 out: &mut [f32],
                 out_stride: usize,
                 count: usize,
@@ -184,17 +214,17 @@ macro_rules! over_vectors {
                     let mut c = 0;
                     while c + 4 * $n <= m.cols() {
                         match some {
-                            1 => combine_of::<T, 1, 4, false>(w, w_stride, m, c, out, out_stride),
-                            2 => combine_of::<T, 2, 4, false>(w, w_stride, m, c, out, out_stride),
-                            3 => combine_of::<T, 3, 4, false>(w, w_stride, m, c, out, out_stride),
-                            _ => combine_of::<T, 4, 4, false>(w, w_stride, m, c, out, out_stride),
+                            1 => combine_of::<T, 1, 4, false>(w, w_stride, m, then, c, out, out_stride),
+                            2 => combine_of::<T, 2, 4, false>(w, w_stride, m, then, c, out, out_stride),
+                            3 => combine_of::<T, 3, 4, false>(w, w_stride, m, then, c, out, out_stride),
+                            _ => combine_of::<T, 4, 4, false>(w, w_stride, m, then, c, out, out_stride),
                         }
                         c += 4 * $n;
                     }
                     for c in (c..m.cols()).step_by($n) {
                         for g in 0..some {
                             let (w, out) = (&w[g * w_stride..], &mut out[g * out_stride..]);
-                            combine_of::<T, 1, 1, true>(w, w_stride, m, c, out, out_stride);
+                            combine_of::<T, 1, 1, true>(w, w_stride, m, then, c, out, out_stride);
                         }
                     }
                 }
@@ -206,6 +236,7 @@ macro_rules! over_vectors {
                 w: &[f32],
                 w_stride: usize,
                 m: Mat<'_, T>,
+                then: &[u8],
                 c: usize,
                 out: &mut [f32],
                 out_stride: usize,
@@ -223,13 +254,9 @@ macro_rules! over_vectors {
                     }
                 }
                 let w: [&[f32]; G] = std::array::from_fn(|g| &w[g * w_stride..][..m.rows()]);
-                // More work on a row than a core looks ahead: rows are asked for 8 KiB before their turn.
-                let ahead = (8 << 10) / (m.cols() * size_of::<T>());
                 for j in 0..m.rows() {
                     let row = &m.slice(j)[c..][..if PART { width } else { W * $n }];
-                    if j + ahead < m.rows() {
-                        prefetch_once(bytemuck::cast_slice(&m.slice(j + ahead)[c..][..row.len()]));
-                    }
+                    prefetch_once(ahead(m, j, c..c + row.len(), then));
                     let mut wide = [$zero(); W];
                     for i in 0..W {
                         wide[i] = if PART { $widen(&padded(row)) } else { $widen(&row.as_chunks().0[i]) };
