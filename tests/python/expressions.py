@@ -337,3 +337,37 @@ uniform(low=mx.array([0.,1.]),high=mx.array([1.,2.]),shape=(3,2)); uniform(low=m
 normal(); uniform()
 """):
     add(f"mx.random.{x}", before="mx.random.seed(7)")
+
+# Forms of calls, lists of arrays and lists, singular values, and what else programs do.
+add(*listed(r"""
+mx.roll(mx.arange(6).reshape(2, 3), 1, axis=1); mx.roll(mx.arange(6), shift=2); mx.roll(mx.arange(6).reshape(2, 3), 1, axis=5);
+mx.astype(mx.array([0, 2]), dtype=mx.bool_); mx.count_nonzero(mx.arange(6).reshape(2, 3), 1);
+mx.count_nonzero(mx.arange(6).reshape(2, 3), (0, 1), True); mx.can_cast(from_=mx.int8, to=mx.int32);
+mx.split(mx.arange(5), mx.array([1, 3])); mx.split(mx.arange(5), np.array([1, 3]));
+__import__('weakref').ref(mx.array(1))() is None;
+mx.array([[mx.array([True, False]), [1.0, 2.0]], [[3.0, 4.0], mx.array([True, False])]]);
+mx.array([mx.array([1, 2]), [1.0, 2.0]]); mx.array([[mx.array(1), 2], mx.array([3, 4])]);
+mx.array([mx.array([1.0], mx.float16), [1]]); mx.array([mx.array([1.0], mx.float16), [1.5]]); mx.array([mx.zeros((0,)), []]);
+mx.array([mx.array([1, 2]), [3]]); mx.array([[1, 2], mx.array([3])]); mx.array([mx.array([1, 2]), 3]); mx.array([3, mx.array([1, 2])]);
+mx.array([mx.array([1, 2]), [3.5, 4]], dtype=mx.int32); mx.array([[mx.array([1, 2])], [[3, 4]]]); mx.array([mx.array([[1], [2]]), [[3], [4]]]);
+mx.array([mx.array([[1], [2]]), [[3, 4]]]); mx.array([mx.array([True]), [1]]); mx.array([mx.array([1], mx.int8), [1j]]);
+mx.linalg.norm(mx.array([[3.0, 0.0], [4.0, 5.0]]), 2).item() // 1e-3; mx.linalg.norm(mx.array([[3.0, 0.0], [4.0, 5.0]]), -2).item() // 1e-3;
+mx.linalg.norm(mx.array([[3.0, 0.0, 1.0], [4.0, 5.0, 1.0]]), 'nuc').item() // 1e-3;
+mx.linalg.norm(mx.arange(24.0).reshape(2, 3, 4), 2, axis=(0, 2)).shape; mx.linalg.norm(mx.arange(24.0).reshape(2, 3, 4), 'nuc', axis=(-1, 1), keepdims=True).shape;
+mx.linalg.norm(mx.array([[3, 0], [4, 5]]), 2); mx.linalg.norm(mx.array([[3.0, 0.0], [4.0, 5.0]], mx.float16), 'nuc');
+mx.array([[1, 2], [3, 4]])[np.int64(1), mx.array([0, 1])]; mx.arange(24).reshape(2, 3, 4)[mx.array([0, 1]), np.int32(0), :];
+mx.arange(6).reshape(2, 3)[[0, 1], np.int64(1)]; mx.arange(6).reshape(2, 3)[np.array(1), mx.array([0])]; mx.arange(6).reshape(2, 3)[np.array([1]), mx.array([0])];
+mx.zeros((0, 3))[mx.array([], mx.int32)]; mx.take(mx.zeros((0,)), mx.array([], mx.int32)); mx.take(mx.zeros((0, 2)), mx.zeros((0,), mx.int32), axis=0);
+mx.vecdot(mx.array([100, 100], mx.int8), mx.array([100, 100], mx.int8)); mx.vecdot(mx.array([1, 2], mx.uint16), mx.array([3, 4], mx.uint16)); mx.vecdot(mx.array(1.0), mx.array(2.0));
+mx.fast.rms_norm(mx.arange(4)[None], mx.ones(4), 1e-5).dtype; mx.fast.rms_norm(mx.arange(4)[None], mx.ones(4, mx.float16), 1e-5).dtype; mx.fast.rms_norm(mx.arange(4)[None], None, 1e-5);
+mx.fast.layer_norm(mx.arange(4)[None], mx.ones(4), mx.ones(4), 1e-5).dtype; mx.fast.layer_norm(mx.arange(4)[None], None, None, 1e-5);
+mx.conv_general(mx.ones((1, 4, 4, 1)), mx.ones((1, 3, 3, 1)), padding=[(0, 1), (2, 0)]); mx.conv_general(mx.ones((1, 4, 4, 1)), mx.ones((1, 3, 3, 1)), padding=[[0, 1], [2, 0]]);
+mx.conv_general(mx.ones((1, 4, 4, 1)), mx.ones((1, 3, 3, 1)), padding=[1, 0]); mx.conv1d(mx.ones((1, 4, 1), mx.complex64), mx.ones((1, 3, 1), mx.complex64));
+mx.gather_mm(mx.ones(4), mx.ones((5, 4, 6)), None, mx.array([0, 4])); mx.gather_mm(mx.ones((5, 3, 4)), mx.ones(4), mx.array([0, 4])); mx.gather_mm(mx.ones(4), mx.ones(4));
+mx.logcumsumexp(mx.array([1 + 2j, 0.5 - 1j])).shape; mx.logcumsumexp(mx.array([[1 + 0j, 2], [3, 4]]), axis=1, reverse=True).dtype;
+mx.random.normal((3,), mx.complex64, loc=1 + 2j, scale=2.0, key=mx.random.key(1)).shape
+"""))
+add("mx.reset_peak_memory() or mx.get_peak_memory()", before="a = mx.ones((100,)); mx.eval(a)")
+add(*listed("r() is None; r() is x; (x.__init__, r() is x)[1]"), before="import weakref; x = mx.array([1, 2]); r = weakref.ref(x)")
+add("r() is None", "(len(m), r() is None)[1]", before="import weakref, gc; x = mx.array([1, 2]); mx.eval(x); m = memoryview(x); r = weakref.ref(x); del x; gc.collect()")
+add("r() is None", before="import weakref, gc; x = mx.array([1, 2]); r = weakref.ref(x); del x; gc.collect()")

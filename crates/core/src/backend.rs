@@ -103,7 +103,7 @@ pub enum MemorySetting {
     CacheLimit(usize),
     /// Frees the kept buffers.
     ClearCache,
-    /// Starts the peak anew.
+    /// Starts the peak anew: it is 0 until the next allocation.
     ResetPeak,
 }
 

@@ -227,7 +227,7 @@ pub fn set_memory(setting: MemorySetting) -> usize {
         }
         MemorySetting::ResetPeak => {
             let was = p.memory.peak_bytes;
-            p.memory.peak_bytes = p.memory.active_bytes;
+            p.memory.peak_bytes = 0;
             was
         }
     };

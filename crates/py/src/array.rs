@@ -25,7 +25,7 @@ type Stream = Option<StreamArg>;
 /// `array(val, dtype=None)` makes one from a number, nested lists of numbers, another array, NumPy, or
 /// any object with a buffer or DLPack. Without a dtype, Python ints give int32 (int64 where needed),
 /// floats float32.
-#[pyclass(name = "array", module = "isopace.core", subclass, frozen)]
+#[pyclass(name = "array", module = "isopace.core", subclass, frozen, weakref)]
 pub(crate) struct PyArray(GilCell<Array>);
 
 impl PyArray {

@@ -369,11 +369,26 @@ impl Nested {
                 }
                 self.read(&x, depth + 1)?;
             } else {
-                if self.depth.unwrap_or(depth) != depth || self.shape.len() != depth + 1 {
+                self.leaf(&x)?;
+                // An array stands for the nested lists that it could be written as.
+                let inner: &[usize] = match self.leaves.last() {
+                    Some(Leaf::Array(a)) => a.shape(),
+                    _ => &[],
+                };
+                let deepest = depth + inner.len();
+                if self.depth.unwrap_or(deepest) != deepest {
                     return Err(ragged());
                 }
-                self.depth = Some(depth);
-                self.leaf(&x)?;
+                if self.shape.len() == depth + 1 {
+                    self.shape.extend(inner);
+                }
+                if self.shape[depth + 1..] != *inner {
+                    return Err(value_error(format!(
+                        "[array] ragged list: an array of shape {inner:?} where {:?} stands at the same depth {depth}",
+                        &self.shape[depth + 1..]
+                    )));
+                }
+                self.depth = Some(deepest);
             }
         }
         Ok(())
@@ -409,6 +424,7 @@ impl Nested {
         Ok(())
     }
 
+    /// The dtype of all leaves, of which numbers count as arrays of their usual dtype.
     fn dtype(&self) -> Dtype {
         let mut d = None::<Dtype>;
         for l in &self.leaves {
@@ -433,16 +449,14 @@ impl Nested {
                 .leaves
                 .into_iter()
                 .map(|l| match l {
-                    Leaf::Array(a) => a.astype(dtype).or_raise(),
+                    Leaf::Array(a) => a.astype(dtype).and_then(|a| a.reshape(&[-1])).or_raise(),
                     other => {
-                        encode(&[other], dtype).and_then(|b| Array::from_bytes(&b, [], dtype).or_raise())
+                        encode(&[other], dtype).and_then(|b| Array::from_bytes(&b, [1], dtype).or_raise())
                     }
                 })
                 .collect::<PyResult<Vec<_>>>()?;
-            let flat = api::stack(&parts, 0).or_raise()?;
-            let mut dims: Vec<i64> = self.shape.iter().map(|&d| d as i64).collect();
-            dims.extend(parts[0].shape().iter().map(|&d| d as i64));
-            return flat.reshape(&dims).or_raise();
+            let dims: Vec<i64> = self.shape.iter().map(|&d| d as i64).collect();
+            return api::concatenate(&parts, 0).and_then(|flat| flat.reshape(&dims)).or_raise();
         }
         Array::from_bytes(&encode(&self.leaves, dtype)?, self.shape, dtype).or_raise()
     }

@@ -185,7 +185,8 @@ fn has_ndarray(key: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
     Ok(key.cast::<PyArray>().is_err()
         && !key.is_instance_of::<PyList>()
-        && key.hasattr("__array_interface__")?)
+        && key.hasattr("__array_interface__")?
+        && key.getattr("ndim")?.extract::<usize>()? > 0)
 }
 
 /// The array with `a[key]` replaced.

@@ -180,7 +180,7 @@ fn strs(v: &[String]) -> Vec<&str> {
 /// [array([2, 4], dtype=int32)]
 #[pyfunction]
 #[pyo3(signature = (name, input_names, output_names, source, header = "", ensure_row_contiguous = true,
-    atomic_outputs = false, *, mutable_inputs = Vec::new()))]
+    atomic_outputs = false, compile_options = None, *, mutable_inputs = Vec::new()))]
 #[allow(clippy::too_many_arguments)]
 fn metal_kernel(
     name: &str,
@@ -190,8 +190,11 @@ fn metal_kernel(
     header: &str,
     ensure_row_contiguous: bool,
     atomic_outputs: bool,
+    compile_options: Option<&Bound<'_, PyAny>>,
     mutable_inputs: Vec<String>,
 ) -> PyResult<CustomKernel> {
+    // Options of Apple's compiler.
+    let _ = compile_options;
     let kernel = MetalKernel::from_text(&KernelText {
         name,
         input_names: &strs(&input_names),

@@ -55,7 +55,7 @@ def _array(x, place):
     return x
 
 
-def save(file, arr, /):
+def save(file, arr):
     """Saves an array as npy; ``.npy`` is added to a path that lacks it.
 
     Raises TypeError for what is no array, ValueError for what is no path or binary file, RuntimeError where it cannot write.

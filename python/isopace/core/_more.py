@@ -127,7 +127,7 @@ def isdtype(dtype, kind):
     return any(dtype == getattr(_x, n) for n in _KINDS[kind])
 
 
-def can_cast(from_, to, /):
+def can_cast(from_, to):
     """True when the promotion of both is ``to``.
 
     Raises TypeError for others.

@@ -60,6 +60,9 @@ pub fn conv_general(x: &Array, w: &Array, options: &ConvOptions) -> Result<Array
             w.shape()
         );
     }
+    if [x, w].iter().any(|a| a.dtype() == crate::Dtype::C64) {
+        bail!(Dtype, "[{place}] complex64 is not accepted; accepted: real dtypes");
+    }
     let rank = n - 2;
     let groups = positive(options.groups, "the number of groups", place)?;
     let (channels, out_channels) = (x.shape()[n - 1], w.shape()[0]);

@@ -94,12 +94,18 @@ impl Array {
         self.reshape_to([self.size(), 1])?.multiply(other.ravel()?)
     }
 
-    /// Sum of products along an axis, the left side conjugated.
+    /// Sum of products along an axis, the left side conjugated; dtypes as for [`Array::sum`].
     pub fn vecdot(&self, other: &Array, at: i64) -> Result<Array> {
         let a = if self.dtype() == Dtype::C64 { self.conjugate()? } else { self.clone() };
-        let product = a.multiply(other)?;
-        let dtype = product.dtype();
-        product.sum(at, false)?.astype(if dtype == Dtype::Bool { Dtype::I32 } else { dtype })
+        if self.ndim() == 0 || other.ndim() == 0 {
+            bail!(
+                Shape,
+                "[vecdot] {:?} and {:?}; accepted: at least one axis each",
+                self.shape(),
+                other.shape()
+            );
+        }
+        a.multiply(other)?.sum(at, false)
     }
 
     /// Kronecker product: each element of this array times the whole other one.
@@ -286,8 +292,11 @@ impl Array {
     /// Norm of vectors (one axis) or matrices (two axes).
     ///
     /// # Errors
-    /// `Argument` for an order that is not defined there; `Unsupported` for those that need singular
-    /// values.
+    /// `Argument` for an order that is not defined there.
+    ///
+    /// # Source
+    /// Singular values are the square roots of the eigenvalues of the Gram matrix, in float64: in float32 a
+    /// singular value below 1e-8 of the largest has no exact digits.
     pub fn norm(&self, order: NormOrder, axes: impl Into<Axes>, keepdims: bool) -> Result<Array> {
         let list = axes.into();
         let all = list.0.is_none();
@@ -314,11 +323,41 @@ impl Array {
                 let x = if p > 0.0 { x.max(over, true)? } else { x.min(over, true)? };
                 if keepdims { Ok(x) } else { x.squeeze(Some(&given)) }
             }
-            (2, NormOrder::Nuclear) => bail!(Unsupported, "[norm] the nuclear norm needs singular values"),
+            (2, NormOrder::Nuclear) => {
+                self.singular_values([given[0], given[1]], keepdims, |s| s.sum(-1, false))
+            }
             (2, NormOrder::P(p)) if p.abs() == 2.0 => {
-                bail!(Unsupported, "[norm] order {p} of a matrix needs singular values")
+                self.singular_values([given[0], given[1]], keepdims, |s| {
+                    if p > 0.0 { s.max(-1, false) } else { s.min(-1, false) }
+                })
             }
             (n, _) => bail!(Argument, "[norm] {order:?} over {n} axes is not defined"),
+        }
+    }
+
+    /// What `f` makes of the singular values, along the last axis, of the matrices over two axes.
+    fn singular_values(
+        &self,
+        axes: [i64; 2],
+        keepdims: bool,
+        f: impl FnOnce(Array) -> Result<Array>,
+    ) -> Result<Array> {
+        if !matches!(self.dtype(), Dtype::F32 | Dtype::F64) {
+            bail!(Dtype, "[norm] singular values of {}; accepted: float32, float64", self.dtype());
+        }
+        let nd = self.ndim();
+        let [rows, cols] =
+            [crate::shape::axis(axes[0], nd, "norm")?, crate::shape::axis(axes[1], nd, "norm")?];
+        let perm: Vec<usize> = (0..nd).filter(|&i| i != rows && i != cols).chain([rows, cols]).collect();
+        let x = self.astype(Dtype::F64)?.permute(&perm)?;
+        let t = x.matrix_transpose()?;
+        // The smaller of the two products has as many eigenvalues as there are singular values.
+        let gram = if self.shape()[rows] < self.shape()[cols] { x.matmul(&t)? } else { t.matmul(&x)? };
+        let made = f(gram.eigh(false)?.0.maximum(0.0)?.sqrt()?)?.astype(self.dtype())?;
+        if keepdims {
+            made.expand_dims(&axes.map(|a| if a < 0 { a + nd as i64 } else { a }))
+        } else {
+            Ok(made)
         }
     }
 
@@ -340,11 +379,22 @@ impl Array {
 }
 
 /// Products of matrices chosen by flat indices over the leading axes. Without indices for a side its
-/// leading axes broadcast.
+/// leading axes broadcast. A vector is one row on the left, one column on the right.
 ///
 /// # Errors
 /// `Shape` when inner extents differ, `Dtype` for integer products or indices that are not integers.
 pub fn gather_mm(a: &Array, b: &Array, lhs: Option<&Array>, rhs: Option<&Array>) -> Result<Array> {
+    // A vector is a matrix of one row or one column, whose axis the result does not have.
+    if a.ndim() == 1 {
+        return gather_mm(&a.expand_dims(&[0])?, b, lhs, rhs)?.squeeze(Some(&[if b.ndim() == 1 {
+            -1
+        } else {
+            -2
+        }]));
+    }
+    if b.ndim() == 1 {
+        return gather_mm(a, &b.expand_dims(&[1])?, lhs, rhs)?.squeeze(Some(&[-1]));
+    }
     let (na, nb) = (a.ndim(), b.ndim());
     if na < 2 || nb < 2 || a.shape()[na - 1] != b.shape()[nb - 2] {
         bail!(Shape, "[gather_mm] {:?} @ {:?}; accepted: (..., M, K) @ (..., K, N)", a.shape(), b.shape());

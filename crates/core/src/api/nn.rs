@@ -26,12 +26,12 @@ fn check_vector(x: &Array, w: &Array, what: &str, place: &str) -> Result<()> {
     Ok(())
 }
 
-fn check_normed(x: &Array, place: &str) -> Result<()> {
+fn check_normed(x: &Array, dtype: Dtype, place: &str) -> Result<()> {
     if x.ndim() == 0 {
         bail!(Shape, "[{place}] x is 0-d; accepted: at least one dimension");
     }
-    if !x.dtype().is_float() {
-        bail!(Dtype, "[{place}] x is {}; accepted: floating dtypes", x.dtype());
+    if !dtype.is_float() {
+        bail!(Dtype, "[{place}] x and its weights are {dtype} together; accepted: floating dtypes");
     }
     Ok(())
 }
@@ -50,11 +50,10 @@ fn check_normed(x: &Array, place: &str) -> Result<()> {
 /// # Ok::<(), isopace_core::Error>(())
 /// ```
 pub fn rms_norm(x: &Array, weight: Option<&Array>, eps: impl Into<Scalar>) -> Result<Array> {
-    check_normed(x, "rms_norm")?;
-    let mut dtype = x.dtype();
+    let dtype = weight.map_or(x.dtype(), |w| x.dtype().promote(w.dtype()));
+    check_normed(x, dtype, "rms_norm")?;
     if let Some(w) = weight {
         check_vector(x, w, "weight", "rms_norm")?;
-        dtype = dtype.promote(w.dtype());
     }
     let inputs = std::iter::once(x).chain(weight).map(|a| a.astype(dtype)).collect::<Result<Inputs>>()?;
     node(Op::RmsNorm, inputs, smallvec![eps.into()], x.aval().shape.clone(), dtype)
@@ -68,16 +67,14 @@ pub fn layer_norm(
     bias: Option<&Array>,
     eps: impl Into<Scalar>,
 ) -> Result<Array> {
-    check_normed(x, "layer_norm")?;
-    let mut dtype = x.dtype();
+    let parts = || std::iter::once(x).chain(weight).chain(bias.filter(|_| weight.is_some()));
+    let dtype = parts().skip(1).fold(x.dtype(), |d, a| d.promote(a.dtype()));
+    check_normed(x, dtype, "layer_norm")?;
     for (a, what) in [(weight, "weight"), (bias, "bias")] {
         let Some(a) = a else { continue };
         check_vector(x, a, what, "layer_norm")?;
-        if weight.is_some() {
-            dtype = dtype.promote(a.dtype());
-        }
     }
-    let parts = std::iter::once(x).chain(weight).chain(bias.filter(|_| weight.is_some()));
+    let parts = parts();
     let inputs = parts.map(|a| a.astype(dtype)).collect::<Result<Inputs>>()?;
     let out = node(Op::LayerNorm, inputs, smallvec![eps.into()], x.aval().shape.clone(), dtype)?;
     match bias {

@@ -186,7 +186,7 @@ fn fits(x: &Array, shape: &Shape, name: &str) -> Result<()> {
 /// The smallest float32 above -1: the ends of [-1, 1) that erfinv maps to finite numbers.
 const ABOVE_MINUS_ONE: f32 = -1.0 + 1.0 / 16777216.0;
 
-/// Normal numbers, times `scale`, plus `loc`, each where given.
+/// Normal numbers, times `scale`, plus `loc`, each where given. Those of complex64 have variance 1 too.
 pub fn normal(
     shape: impl Into<Shape>,
     dtype: Dtype,
@@ -194,6 +194,14 @@ pub fn normal(
     scale: Option<Operand>,
     key: Option<&Array>,
 ) -> Result<Array> {
+    if dtype == Dtype::C64 {
+        // Real and imaginary parts are independent, each with half of the variance.
+        let mut pairs: Shape = shape.into();
+        pairs.push(2);
+        let half = Some(std::f32::consts::FRAC_1_SQRT_2.into());
+        let x = normal(pairs, Dtype::F32, None, half, key)?.view(dtype)?.squeeze(Some(&[-1]))?;
+        return affine(x, loc, scale, dtype);
+    }
     floating(dtype, "normal")?;
     let u = uniform(ABOVE_MINUS_ONE, 1.0, shape, Dtype::F32, key)?;
     let mut factor = Operand::from(std::f32::consts::SQRT_2).cast(dtype)?;

@@ -258,7 +258,10 @@ impl Array {
         let dtype = match (kind, x.dtype()) {
             (ScanKind::Sum, Dtype::Bool) => Dtype::I32,
             (ScanKind::LogAddExp, Dtype::C64) => {
-                bail!(Dtype, "[logcumsumexp] complex64 is not accepted; accepted: real dtypes")
+                let top = x.real()?.max(a as i64, true)?;
+                let sums =
+                    x.subtract(&top)?.exp()?.scan(ScanKind::Sum, Some(a as i64), reverse, inclusive)?;
+                return sums.log()?.add(&top);
             }
             (ScanKind::LogAddExp, d) => d.to_inexact(),
             (_, d) => d,

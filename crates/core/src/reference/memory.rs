@@ -35,7 +35,7 @@ impl Counters {
         match setting {
             MemorySetting::Limit(n) => self.limit.swap(n, Relaxed),
             MemorySetting::CacheLimit(_) | MemorySetting::ClearCache => 0,
-            MemorySetting::ResetPeak => self.peak.swap(self.active.load(Relaxed), Relaxed),
+            MemorySetting::ResetPeak => self.peak.swap(0, Relaxed),
         }
     }
 

@@ -26,6 +26,9 @@ pub fn gather(spec: Spec<'_>, g: &Gather) -> Result<Arc<dyn Kernel>> {
     let (avals, out, g) = (inputs(spec, 1 + g.axes.len())?, spec.outs[0].clone(), g.clone());
     let k = g.axes.len();
     one(spec, move |ins, _| {
+        if out.shape.elems() == 0 {
+            return Ok(view::value(CpuBuffer::new(0)?, &out));
+        }
         let index = all_indices(&ins[1..=k], &avals[1..=k])?;
         let x = &ins[0].layout;
         if g.sizes.len() != x.shape.len() || g.sizes.iter().zip(x.shape.iter()).any(|(s, d)| s > d) {

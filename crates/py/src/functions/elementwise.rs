@@ -381,7 +381,7 @@ fn round(a: Opd, decimals: Int, stream: Stream) -> Result1 {
 /// >>> mx.astype(mx.array([1.7, -1.7]), mx.int32)
 /// array([1, -1], dtype=int32)
 #[pyfunction]
-#[pyo3(signature = (a, dtype, /, *, stream = None))]
+#[pyo3(signature = (a, /, dtype, *, stream = None))]
 fn astype(a: Arr, dtype: DtypeArg, stream: Stream) -> Result1 {
     let _ = stream;
     wrap(a.0.astype(dtype.0))

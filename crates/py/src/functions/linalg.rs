@@ -7,7 +7,7 @@ use crate::device::StreamArg;
 use crate::errors::{OrRaise, value_error};
 use isopace_core::api::{self, ConvOptions, ConvolveMode, NormOrder};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyString, PyTuple};
+use pyo3::types::{PyInt, PyList, PyString, PyTuple};
 
 type Stream = Option<StreamArg>;
 type Result1 = PyResult<PyArray>;
@@ -341,7 +341,7 @@ fn conv_general(
     let (low, high) = match padding {
         None => (vec![0], vec![0]),
         Some(p)
-            if p.is_instance_of::<PyTuple>()
+            if (p.is_instance_of::<PyTuple>() || p.is_instance_of::<PyList>())
                 && p.len()? == 2
                 && !p.get_item(0)?.is_instance_of::<PyInt>() =>
         {

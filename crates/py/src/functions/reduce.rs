@@ -79,7 +79,7 @@ moments! {
 /// >>> mx.count_nonzero(mx.array([[0, 1], [2, 3]]), axis=0)
 /// array([1, 2], dtype=int32)
 #[pyfunction]
-#[pyo3(signature = (a, /, *, axis = None, keepdims = false, stream = None))]
+#[pyo3(signature = (a, /, axis = None, keepdims = false, *, stream = None))]
 fn count_nonzero(a: Arr, axis: Option<Axes>, keepdims: bool, stream: Stream) -> Result1 {
     let _ = stream;
     wrap(a.0.count_nonzero(axis.unwrap_or_default().get(), keepdims))

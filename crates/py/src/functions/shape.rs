@@ -30,6 +30,7 @@ pub(crate) fn split_parts(a: &Array, how: &Bound<'_, PyAny>, axis: i64) -> PyRes
             .map_err(|_| value_error(format!("[split] {n} parts; accepted: 1 and more")))?;
         a.split(n, axis)
     } else {
+        let how = if how.hasattr("tolist")? { &how.call_method0("tolist")? } else { how };
         a.split_at(&convert::ints(how)?, axis)
     };
     Ok(parts.or_raise()?.into_iter().map(PyArray::new).collect())
@@ -231,7 +232,7 @@ fn flip(a: Arr, axis: Option<Axes>, stream: Stream) -> Result1 {
 /// >>> mx.roll(mx.array([1, 2, 3]), 1)
 /// array([3, 1, 2], dtype=int32)
 #[pyfunction]
-#[pyo3(signature = (a, shift, axis = None, /, *, stream = None))]
+#[pyo3(signature = (a, /, shift, axis = None, *, stream = None))]
 fn roll(a: Arr, shift: &Bound<'_, PyAny>, axis: Option<Axes>, stream: Stream) -> Result1 {
     let _ = stream;
     let shifts = match shift.extract::<Num>() {

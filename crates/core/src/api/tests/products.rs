@@ -71,11 +71,13 @@ fn norms() {
         ones_f([2, 2, 2]).norm(NormOrder::P(2.0), Axes::ALL, false),
         v.norm(NormOrder::Nuclear, 0, false)
     );
-    refused!(
-        Unsupported,
-        m.norm(NormOrder::P(2.0), Axes::ALL, false),
-        m.norm(NormOrder::Nuclear, Axes::ALL, false)
-    );
+    // [[3, 0], [4, 5]] has the singular values sqrt(45) and sqrt(5).
+    let m = Array::from_slice(&[3.0f32, 0.0, 4.0, 5.0], [2, 2]).unwrap();
+    let (large, small) = (45f64.sqrt(), 5f64.sqrt());
+    is(m.norm(NormOrder::P(2.0), Axes::ALL, false), Dtype::F32, &[], &[large]);
+    is(m.norm(NormOrder::P(-2.0), Axes::ALL, true), Dtype::F32, &[1, 1], &[small]);
+    is(m.norm(NormOrder::Nuclear, Axes::ALL, false), Dtype::F32, &[], &[large + small]);
+    refused!(Dtype, c([2, 2]).astype(Dtype::I32).unwrap().norm(NormOrder::Nuclear, Axes::ALL, false));
 }
 
 #[test]
