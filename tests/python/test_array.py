@@ -3,6 +3,8 @@
 import copy
 import gc
 import pickle
+import subprocess
+import sys
 import threading
 
 import isopace.core as mx
@@ -239,3 +241,23 @@ def test_ctrl_c_ends_an_evaluation():
     with pytest.raises(KeyboardInterrupt):
         mx.eval(x)
     assert (mx.ones(2) + 1).tolist() == [2, 2]
+
+
+def test_ctrl_c_in_the_last_step_leaves_the_next_evaluation_alone():
+    program = """
+import os, signal, threading
+import isopace.core as mx
+a = mx.ones((3000, 3000))
+mx.eval(a)
+threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    mx.eval(a @ a)
+    while True:
+        pass
+except KeyboardInterrupt:
+    print((mx.ones((3,)) + 1).sum().item())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "6.0\n"), done.stderr
+    with pytest.raises(ValueError, match="accepted: -1 to 65535"):
+        mx.set_printoptions(precision=70000)

@@ -72,9 +72,11 @@ pub fn interrupt() {
 
 /// Takes back [`interrupt`].
 pub fn clear_interrupt() {
-    INTERRUPTED.store(false, Ordering::Relaxed);
-    if let Some(b) = BACKEND.get() {
-        b.interrupt(false);
+    if INTERRUPTED.load(Ordering::Relaxed) {
+        INTERRUPTED.store(false, Ordering::Relaxed);
+        if let Some(b) = BACKEND.get() {
+            b.interrupt(false);
+        }
     }
 }
 

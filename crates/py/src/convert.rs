@@ -449,7 +449,7 @@ impl Nested {
                 .leaves
                 .into_iter()
                 .map(|l| match l {
-                    Leaf::Array(a) => a.astype(dtype).and_then(|a| a.reshape(&[-1])).or_raise(),
+                    Leaf::Array(a) => a.astype(dtype).and_then(|a| a.reshape([-1])).or_raise(),
                     other => {
                         encode(&[other], dtype).and_then(|b| Array::from_bytes(&b, [1], dtype).or_raise())
                     }

@@ -26,10 +26,11 @@ pub(crate) fn run<T: Send>(
     let out = py.detach(f);
     if main {
         MAIN_WAITS.store(false, Ordering::Relaxed);
+        // Also where Ctrl-C came too late to stop anything: the next evaluation is another one.
+        runtime::clear_interrupt();
         if let Err(Error::Device(text) | Error::Kernel(text)) = &out
             && text.contains("interrupted")
         {
-            runtime::clear_interrupt();
             py.check_signals()?;
         }
     }

@@ -151,8 +151,11 @@ pub(crate) fn repr(py: Python<'_>, a: &Array) -> PyResult<String> {
 #[pyfunction]
 #[pyo3(signature = (precision = -1))]
 fn _set_precision(precision: i32) -> PyResult<i32> {
-    if precision < -1 {
-        return Err(crate::errors::value_error(format!("[printoptions] precision {precision} is below -1")));
+    if !(-1..=u16::MAX as i32).contains(&precision) {
+        return Err(crate::errors::value_error(format!(
+            "[printoptions] precision {precision}; accepted: -1 to {}",
+            u16::MAX
+        )));
     }
     Ok(PRECISION.swap(precision, Ordering::Relaxed))
 }

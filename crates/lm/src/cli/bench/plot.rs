@@ -53,9 +53,23 @@ pub(super) fn svg(path: &Path, title: &str, x: &str, y: &str, log_x: bool, curve
         }
         root.present().map_err(|e| bad(&e))?;
     }
-    let part = path.with_extension("svg.part");
-    std::fs::write(&part, text).map_err(|e| bad(&e))?;
-    std::fs::rename(&part, path).map_err(|e| bad(&e))
+    write_whole(path, &text).map_err(|e| bad(&e))
+}
+
+/// Replaces a file at once, so that nobody finds a part of it; what is no regular file is written through.
+fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+    if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
+        return std::fs::write(path, text);
+    }
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let mut part = path.clone().into_os_string();
+    part.push(format!(".{}.part", std::process::id()));
+    let done = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &path));
+    if done.is_err() {
+        // It may not even have been made.
+        let _ = std::fs::remove_file(&part);
+    }
+    done
 }
 
 /// What an axis shows: never empty, since the library looks for marks on one without end.
@@ -87,5 +101,24 @@ mod tests {
                 assert!(std::fs::read_to_string(file.path()).unwrap().ends_with("</svg>\n"), "{points:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_stands_at_a_path_is_kept_or_replaced_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("a.svg.part"), "mine").unwrap();
+        std::os::unix::fs::symlink(at("a.svg"), at("link.svg")).unwrap();
+        std::fs::write(at("a.svg"), "old").unwrap();
+        write_whole(&at("link.svg"), "new").unwrap();
+        assert!(at("link.svg").is_symlink());
+        assert_eq!(std::fs::read_to_string(at("a.svg")).unwrap(), "new");
+        assert_eq!(std::fs::read_to_string(at("a.svg.part")).unwrap(), "mine");
+        // A device is written to, not replaced; a folder is refused, and nothing is left behind.
+        write_whole(Path::new("/dev/null"), "x").unwrap();
+        assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+        assert!(write_whole(dir.path(), "x").is_err());
+        assert!(write_whole(&at("none/b.svg"), "x").is_err());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 }
