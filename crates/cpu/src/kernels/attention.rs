@@ -357,8 +357,9 @@ crate::isa::multiversion! {
     }
 }
 
-fn bytes<T: Load>(x: &[T]) -> &[u8] {
-    bytemuck::cast_slice(x)
+/// The bytes from element `at` on, to be asked for: none where rows have no elements.
+fn bytes_from<T: Load>(x: &[T], at: usize) -> &[u8] {
+    bytemuck::cast_slice(x.get(at..).unwrap_or(&[]))
 }
 
 fn finish(o: &[f32], sum: f32, out: &mut [f32]) {
@@ -391,9 +392,11 @@ fn decode<K: Load, V: Load>(
             let keys = Mat::new(p.k.0, at(p.k.1), n, d, p.k.1[2] as isize, 1).expect("checked keys");
             let values = Mat::new(p.v.0, at(p.v.1), n, dv, p.v.1[2] as isize, 1).expect("checked values");
             // The chunk that this thread is likely to take next.
-            let next = start + threads * CHUNK;
-            let next =
-                if next < p.keys { bytes(&p.k.0[at(p.k.1) + (next - start) * p.k.1[2]..]) } else { &[] };
+            let away = threads * CHUNK;
+            let next = match start + away < p.keys {
+                true => bytes_from(p.k.0, at(p.k.1) + away * p.k.1[2]),
+                false => &[],
+            };
             SCRATCH.with_borrow_mut(|t| {
                 t.q.clear();
                 for h in g * group..(g + 1) * group {
@@ -404,7 +407,7 @@ fn decode<K: Load, V: Load>(
                 if d == 0 {
                     t.s.fill(0.0);
                 } else {
-                    vecmat::dots(&t.q, keys, bytes(&p.v.0[at(p.v.1)..]), &mut t.s, CHUNK);
+                    vecmat::dots(&t.q, keys, bytes_from(p.v.0, at(p.v.1)), &mut t.s, CHUNK);
                 }
                 for (r, part) in parts.chunks_exact_mut(part).enumerate() {
                     part.fill(0.0);
@@ -583,6 +586,36 @@ mod tests {
     }
 
     const SINKS: [f32; 9] = [0.5, -1.0, 2.0, 0.0, -3.0, 1.5, 0.25, 0.75, 4.0];
+
+    /// Keys without elements, whose strides lead past the end of what there is, are in more than one chunk.
+    #[test]
+    fn keys_without_elements() {
+        let n = 3 * CHUNK;
+        let v: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        let p = Sdpa::<f32, f32> {
+            batch: 1,
+            heads: 1,
+            kv_heads: 1,
+            queries: 1,
+            keys: n,
+            dim: 0,
+            value_dim: 1,
+            q: (&[], [1; 3]),
+            k: (&[], [n, n, 1]),
+            v: (&v, [n, n, 1]),
+            scale: 1.0,
+            causal: false,
+            mask: None,
+            sinks: None,
+            out_strides: [1; 3],
+        };
+        pool::set_threads(1);
+        let mut out = [f32::NAN];
+        sdpa(&p, &mut out).unwrap();
+        pool::set_threads(0);
+        // Every score is 0, so the result is the mean.
+        assert!((out[0] - (n - 1) as f32 / 2.0).abs() < 1e-3, "{out:?}");
+    }
 
     #[test]
     fn attention_by_the_definition() {
