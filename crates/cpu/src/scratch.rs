@@ -28,16 +28,6 @@ impl<T: Pod> Scratch<T> {
         Ok(Scratch { buffer, elems: PhantomData })
     }
 
-    /// `n` zeros.
-    ///
-    /// # Errors
-    /// As [`Scratch::new`].
-    pub fn zeroed(n: usize) -> Result<Scratch<T>> {
-        let mut s = Scratch::new(n)?;
-        s.fill(T::zeroed());
-        Ok(s)
-    }
-
     /// What `f` makes of each element.
     ///
     /// # Errors

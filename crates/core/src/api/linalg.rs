@@ -27,6 +27,17 @@ pub(crate) fn product_dtype(a: &Array, b: &Array, place: &str) -> Result<Dtype> 
     Ok(d)
 }
 
+/// A product in which a vector is a matrix, one row on the left and one column on the right, whose axis the
+/// result does not have.
+fn as_matrices(a: &Array, b: &Array, product: impl FnOnce(&Array, &Array) -> Result<Array>) -> Result<Array> {
+    match (a.ndim(), b.ndim()) {
+        (1, 1) => product(&a.expand_dims(&[0])?, &b.expand_dims(&[1])?)?.squeeze(Some(&[-2, -1])),
+        (1, _) => product(&a.expand_dims(&[0])?, b)?.squeeze(Some(&[-2])),
+        (_, 1) => product(a, &b.expand_dims(&[1])?)?.squeeze(Some(&[-1])),
+        _ => product(a, b),
+    }
+}
+
 impl Array {
     /// Matrix product over the last two axes, the others broadcasting. A vector on the left is a row
     /// and on the right a column, and its axis is dropped from the result.
@@ -52,33 +63,27 @@ impl Array {
             );
         }
         let dtype = product_dtype(self, other, "matmul")?;
-        let a = if self.ndim() == 1 { self.expand_dims(&[0])? } else { self.clone() };
-        let b = if other.ndim() == 1 { other.expand_dims(&[1])? } else { other.clone() };
-        let (na, nb) = (a.ndim(), b.ndim());
-        let (x, y) = (&a.aval().shape, &b.aval().shape);
-        if x[na - 1] != y[nb - 2] {
-            bail!(
-                Shape,
-                "[matmul] inner dimensions differ: {:?} @ {:?}; a.shape[-1] is {}, b.shape[{}] is {}",
-                self.shape(),
-                other.shape(),
-                x[na - 1],
-                if other.ndim() == 1 { -1 } else { -2 },
-                y[nb - 2]
-            );
-        }
-        let lead = Shape::from(&x[..na - 2]).broadcast(&y[..nb - 2].into(), "matmul")?;
-        let mut shape = lead;
-        shape.push(x[na - 2]);
-        shape.push(y[nb - 1]);
-        let inputs = smallvec![a.astype(dtype)?, b.astype(dtype)?];
-        let out = node(Op::Matmul, inputs, smallvec![], shape, dtype)?;
-        match (self.ndim(), other.ndim()) {
-            (1, 1) => out.squeeze(Some(&[-2, -1])),
-            (1, _) => out.squeeze(Some(&[-2])),
-            (_, 1) => out.squeeze(Some(&[-1])),
-            _ => Ok(out),
-        }
+        as_matrices(self, other, |a, b| {
+            let (na, nb) = (a.ndim(), b.ndim());
+            let (x, y) = (&a.aval().shape, &b.aval().shape);
+            if x[na - 1] != y[nb - 2] {
+                bail!(
+                    Shape,
+                    "[matmul] inner dimensions differ: {:?} @ {:?}; a.shape[-1] is {}, b.shape[{}] is {}",
+                    self.shape(),
+                    other.shape(),
+                    x[na - 1],
+                    if other.ndim() == 1 { -1 } else { -2 },
+                    y[nb - 2]
+                );
+            }
+            let lead = Shape::from(&x[..na - 2]).broadcast(&y[..nb - 2].into(), "matmul")?;
+            let mut shape = lead;
+            shape.push(x[na - 2]);
+            shape.push(y[nb - 1]);
+            let inputs = smallvec![a.astype(dtype)?, b.astype(dtype)?];
+            node(Op::Matmul, inputs, smallvec![], shape, dtype)
+        })
     }
 
     /// Products of the rows of two arrays: contraction over both last axes.
@@ -294,9 +299,9 @@ impl Array {
     /// # Errors
     /// `Argument` for an order that is not defined there.
     ///
-    /// # Source
-    /// Singular values are the square roots of the eigenvalues of the Gram matrix, in float64: in float32 a
-    /// singular value below 1e-8 of the largest has no exact digits.
+    /// # Accuracy
+    /// Singular values are the square roots of the eigenvalues of the Gram matrix, in float64: one below 1e-8
+    /// of the largest has no exact digits.
     pub fn norm(&self, order: NormOrder, axes: impl Into<Axes>, keepdims: bool) -> Result<Array> {
         let list = axes.into();
         let all = list.0.is_none();
@@ -354,11 +359,7 @@ impl Array {
         // The smaller of the two products has as many eigenvalues as there are singular values.
         let gram = if self.shape()[rows] < self.shape()[cols] { x.matmul(&t)? } else { t.matmul(&x)? };
         let made = f(gram.eigh(false)?.0.maximum(0.0)?.sqrt()?)?.astype(self.dtype())?;
-        if keepdims {
-            made.expand_dims(&axes.map(|a| if a < 0 { a + nd as i64 } else { a }))
-        } else {
-            Ok(made)
-        }
+        if keepdims { made.expand_dims(&[rows as i64, cols as i64]) } else { Ok(made) }
     }
 
     fn vector_norm(&self, p: f64, at: i64, keepdims: bool) -> Result<Array> {
@@ -384,17 +385,10 @@ impl Array {
 /// # Errors
 /// `Shape` when inner extents differ, `Dtype` for integer products or indices that are not integers.
 pub fn gather_mm(a: &Array, b: &Array, lhs: Option<&Array>, rhs: Option<&Array>) -> Result<Array> {
-    // A vector is a matrix of one row or one column, whose axis the result does not have.
-    if a.ndim() == 1 {
-        return gather_mm(&a.expand_dims(&[0])?, b, lhs, rhs)?.squeeze(Some(&[if b.ndim() == 1 {
-            -1
-        } else {
-            -2
-        }]));
-    }
-    if b.ndim() == 1 {
-        return gather_mm(a, &b.expand_dims(&[1])?, lhs, rhs)?.squeeze(Some(&[-1]));
-    }
+    as_matrices(a, b, |a, b| gather_matrices(a, b, lhs, rhs))
+}
+
+fn gather_matrices(a: &Array, b: &Array, lhs: Option<&Array>, rhs: Option<&Array>) -> Result<Array> {
     let (na, nb) = (a.ndim(), b.ndim());
     if na < 2 || nb < 2 || a.shape()[na - 1] != b.shape()[nb - 2] {
         bail!(Shape, "[gather_mm] {:?} @ {:?}; accepted: (..., M, K) @ (..., K, N)", a.shape(), b.shape());
