@@ -2,10 +2,13 @@
 
 import copy
 import gc
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import isopace.core as mx
 import numpy as np
@@ -230,21 +233,41 @@ def test_the_rest_says_its_name():
         mx.add(1, 2, stream=mx.gpu)
 
 
-def test_ctrl_c_ends_an_evaluation():
-    import os
-    import signal
-
-    # A job started with & by a script inherits an ignored SIGINT.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def many_steps(n):
     x = mx.ones((512, 512))
-    for _ in range(4000):
+    for _ in range(500 * n):
         x = (x @ x) * 1e-3
-    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
+    return x
+
+
+def one_step(n):
+    x = mx.ones((2000 * n, 2000))
+    mx.eval(x)
+    return x @ mx.ones((2000, 2000))
+
+
+@pytest.mark.parametrize("work", [many_steps, one_step])
+def test_ctrl_c_ends_an_evaluation(work):
+    # A job started with & by a script inherits an ignored SIGINT. And this handler comes after the import.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def seconds(x, interrupt_at=None):
+        start = time.perf_counter()
+        if interrupt_at:
+            threading.Timer(interrupt_at, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
             mx.eval(x)
+        except KeyboardInterrupt:
+            return time.perf_counter() - start, True
+        return time.perf_counter() - start, False
+
+    try:
+        seconds(work(1))
+        whole, _ = seconds(work(2))
+        part, interrupted = seconds(work(20), interrupt_at=whole / 2)
     finally:
         signal.signal(signal.SIGINT, before)
+    assert interrupted and part < 5 * whole, (part, whole)
     assert (mx.ones(2) + 1).tolist() == [2, 2]
 
 

@@ -61,8 +61,8 @@ pub fn set_memory(setting: MemorySetting) -> Result<usize> {
     Ok(backend()?.set_memory(setting))
 }
 
-/// Makes evaluations under way stop with an error before their next step, or inside a custom kernel
-/// (Ctrl-C). May be called from a signal handler.
+/// Makes evaluations under way stop with an error: before their next step, between the chunks of a
+/// kernel, or inside a custom kernel (Ctrl-C). May be called from a signal handler.
 pub fn interrupt() {
     INTERRUPTED.store(true, Ordering::Relaxed);
     if let Some(b) = BACKEND.get() {
@@ -72,12 +72,33 @@ pub fn interrupt() {
 
 /// Takes back [`interrupt`].
 pub fn clear_interrupt() {
-    if INTERRUPTED.load(Ordering::Relaxed) {
+    if is_interrupted() {
         INTERRUPTED.store(false, Ordering::Relaxed);
         if let Some(b) = BACKEND.get() {
             b.interrupt(false);
         }
     }
+}
+
+/// What a kernel may leave by, with `resume_unwind`, once [`is_interrupted`] while this thread
+/// [`is_running`] a plan: it unwinds to the evaluation, so that nothing reads what is half written.
+#[derive(Debug)]
+pub struct Interrupted;
+
+impl From<Interrupted> for crate::Error {
+    fn from(_: Interrupted) -> Self {
+        err!(Device, "[eval] interrupted: what was being computed must be built again")
+    }
+}
+
+/// Whether evaluations are to stop.
+pub fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Whether this thread runs a plan.
+pub fn is_running() -> bool {
+    RUNNING.get()
 }
 
 /// Switches the clock around kernels on or off; see [`kernel_ns`].
@@ -92,8 +113,8 @@ pub fn kernel_ns() -> u64 {
 
 /// Runs a kernel, unless interrupted, on the clock if that is on.
 pub(crate) fn timed(f: impl FnOnce() -> Result<()>) -> Result<()> {
-    if INTERRUPTED.load(Ordering::Relaxed) {
-        bail!(Device, "[eval] interrupted: what was being computed must be built again");
+    if is_interrupted() {
+        return Err(Interrupted.into());
     }
     if !TIMING.load(Ordering::Relaxed) {
         return f();
@@ -669,6 +690,9 @@ impl Task {
 fn run_guarded(plan: &Plan, leaves: Leaves, cells: &[Number]) -> Result<Outcomes> {
     let run = std::panic::AssertUnwindSafe(|| plan.run(leaves.into_iter().map(value), cells));
     std::panic::catch_unwind(run).unwrap_or_else(|p| {
+        if p.is::<Interrupted>() {
+            return Err(Interrupted.into());
+        }
         let text = p.downcast_ref::<String>().map(|s| s.as_str()).or(p.downcast_ref::<&str>().copied());
         Err(err!(Internal, "[eval] a kernel panicked: {}", text.unwrap_or("no message")))
     })

@@ -9,6 +9,7 @@
 //! compare-and-swap that fails once the gate is closed; the caller closes the gate and waits for
 //! the count to reach zero before it returns.
 
+use isopace_core::runtime::{self, Interrupted};
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -31,6 +32,8 @@ struct Job {
     body: *const (dyn Fn(usize) + Sync),
     next: AtomicUsize,
     chunks: usize,
+    /// Whether an interrupt ends it: a plan's run waits for it, and is there to catch the unwinding.
+    stoppable: bool,
     caller: Thread,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
@@ -89,14 +92,19 @@ pub fn set_threads(n: usize) {
 /// Calls `f` with every number below `chunks`, on the pool.
 ///
 /// Returns when all calls have returned. A panic in a chunk stops the claiming of further chunks
-/// and is raised again here. Called from inside a chunk, with one chunk, with one thread, or while
+/// and is raised again here; so does an interrupt of the plan that the calling thread runs, as
+/// [`Interrupted`]. Called from inside a chunk, with one chunk, with one thread, or while
 /// another thread's job holds the pool, it runs inline and wakes nobody.
 pub fn parallel_for(chunks: usize, f: impl Fn(usize) + Sync) {
     let pool = pool();
     let threads = pool.limit.load(Relaxed).min(chunks);
     let inline = threads <= 1 || INSIDE.get() || pool.busy.swap(true, Acquire);
+    let stoppable = runtime::is_running();
     if inline {
-        (0..chunks).for_each(f);
+        (0..chunks).for_each(|i| {
+            leave_if_interrupted(stoppable);
+            f(i);
+        });
         return;
     }
     let body: &(dyn Fn(usize) + Sync) = &f;
@@ -108,6 +116,7 @@ pub fn parallel_for(chunks: usize, f: impl Fn(usize) + Sync) {
         },
         next: AtomicUsize::new(0),
         chunks,
+        stoppable,
         caller: thread::current(),
         panic: Mutex::new(None),
     };
@@ -115,6 +124,13 @@ pub fn parallel_for(chunks: usize, f: impl Fn(usize) + Sync) {
     pool.busy.store(false, Release);
     if let Some(p) = job.panic.into_inner().unwrap_or_else(|e| e.into_inner()) {
         resume_unwind(p);
+    }
+}
+
+fn leave_if_interrupted(stoppable: bool) {
+    if stoppable && runtime::is_interrupted() {
+        // Without the panic hook, which would print.
+        resume_unwind(Box::new(Interrupted));
     }
 }
 
@@ -256,6 +272,7 @@ impl Job {
                 if i >= self.chunks {
                     break;
                 }
+                leave_if_interrupted(self.stoppable);
                 body(i);
             }
         }));

@@ -21,6 +21,7 @@ pub(crate) fn run<T: Send>(
 ) -> PyResult<T> {
     let main = MAIN_THREAD.load(Ordering::Relaxed) == thread();
     if main {
+        watch();
         MAIN_WAITS.store(true, Ordering::Relaxed);
     }
     let out = py.detach(f);
@@ -161,21 +162,20 @@ extern "C" fn on_interrupt(signal: libc::c_int) {
 }
 
 /// Has Ctrl-C end an evaluation that the main thread waits for, before Python's own handler runs.
-/// Must be called on the main thread.
+/// Asked before each wait, as `signal.signal` puts Python's handler in the place of this one.
 fn watch() {
-    MAIN_THREAD.store(thread(), Ordering::Relaxed);
+    let ours = on_interrupt as *const () as usize;
     // SAFETY: an all-zero sigaction is a valid value of that C struct.
     let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: asks only; `old` is a valid place.
-    if unsafe { libc::sigaction(libc::SIGINT, std::ptr::null(), &mut old) } != 0 {
+    if unsafe { libc::sigaction(libc::SIGINT, std::ptr::null(), &mut old) } != 0 || old.sa_sigaction == ours {
         return;
     }
     if old.sa_sigaction <= 1 || old.sa_flags & libc::SA_SIGINFO != 0 {
         return;
     }
     PREVIOUS.store(old.sa_sigaction, Ordering::Relaxed);
-    let mut new = old;
-    new.sa_sigaction = on_interrupt as *const () as usize;
+    let new = libc::sigaction { sa_sigaction: ours, ..old };
     // SAFETY: the handler only touches atomics and calls the handler that was there before.
     unsafe { libc::sigaction(libc::SIGINT, &new, std::ptr::null_mut()) };
 }
@@ -184,7 +184,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let threading = m.py().import("threading")?;
     let here = threading.call_method0("current_thread")?;
     if here.is(&threading.call_method0("main_thread")?) {
-        watch();
+        MAIN_THREAD.store(thread(), Ordering::Relaxed);
     }
     m.add_function(wrap_pyfunction!(eval_trees, m)?)?;
     m.add_function(wrap_pyfunction!(async_eval, m)?)?;
