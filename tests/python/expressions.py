@@ -371,3 +371,22 @@ add("mx.reset_peak_memory() or mx.get_peak_memory()", before="a = mx.ones((100,)
 add(*listed("r() is None; r() is x; (x.__init__, r() is x)[1]"), before="import weakref; x = mx.array([1, 2]); r = weakref.ref(x)")
 add("r() is None", "(len(m), r() is None)[1]", before="import weakref, gc; x = mx.array([1, 2]); mx.eval(x); m = memoryview(x); r = weakref.ref(x); del x; gc.collect()")
 add("r() is None", before="import weakref, gc; x = mx.array([1, 2]); r = weakref.ref(x); del x; gc.collect()")
+
+# Padding below zero, keywords of functions of one array, enumerations.
+W = "mx.array([1.0, 10, 100]).reshape(1, 3, 1)"
+X = "(mx.arange(7.0).reshape(1, 7, 1) + 1)"
+for p in (-1, -2, -3, -4):
+    add(f"mx.conv1d({X}, {W}, padding={p})", f"mx.conv1d({X}, {W}, stride=2, padding={p})", f"mx.conv1d({X}, {W}, dilation=2, padding={p})")
+    add(f"mx.conv_general({X}, {W}, padding=([{p}], [0]), input_dilation=2)", f"mx.conv_general({X}, {W}, padding=([{p}], [1]))")
+    add(f"mx.conv2d(mx.ones((1, 5, 6, 1)), mx.ones((1, 2, 2, 1)), padding=({p}, 1))")
+for f in "bitwise_and bitwise_or bitwise_xor left_shift right_shift".split():
+    add(*(f"mx.{f}({a})" for a in ("mx.array([1.0]), mx.array([1])", "mx.array([1]), 1.5", "mx.array([1]), 1j", "1.5, 2")))
+add(*(f"mx.{f}(a=mx.array([1.0, mx.inf, -mx.inf, mx.nan]))" for f in "isnan isinf isfinite isneginf isposinf conj conjugate".split()))
+add(*(f"mx.{f}(mx.array([1.0, mx.nan]), mx.cpu)" for f in "isnan isinf isfinite isneginf isposinf".split()), "mx.bitwise_invert(mx.array([5]), mx.cpu)")
+add("mx.fft.fft(mx.array([1.0, 2.0]), 2, -1, 'backward', mx.cpu)", "mx.fft.fftfreq(4, 1.0, mx.cpu)", "mx.fft.fftshift(mx.arange(4), None, mx.cpu)")
+add("mx.arange(3, dtype=mx.complex64)", "mx.arange(0.5, 3, dtype=mx.complex64)", "mx.arange(3, dtype=mx.bool_)")
+for d in "bool_ int8 uint16 int64 float16 float32 float64 complex64 complex128".split():
+    add(f"mx.from_dlpack(np.array([1, 2], dtype=np.{d}))", f"mx.from_dlpack(np.ones((2, 3), np.{d}).T)", f"mx.asarray(np.array([1, 2], dtype=np.{d}))")
+add(*listed("""mx.from_dlpack(mx.array([1], mx.float64)); mx.cpu.name; mx.gpu.value; mx.DeviceType(0) == mx.cpu; mx.DeviceType(1).name; mx.DeviceType(5);
+dict(mx.DeviceType.__members__); mx.floating.name; mx.integer.value; sorted(mx.DtypeCategory.__members__); mx.device_info(mx.gpu);
+mx.distributed.send(mx.array(1), 0); mx.distributed.recv((2,), mx.float32, 0); mx.distributed.recv_like(mx.array(1), 0)"""))

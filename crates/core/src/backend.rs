@@ -1,11 +1,11 @@
 //! What a device must offer. Core never sees bytes: they move through these methods only.
 
 use crate::aval::Aval;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::number::Number;
 use crate::op::Op;
-use crate::{Dtype, bail};
+use crate::{Dtype, bail, err};
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
@@ -89,9 +89,25 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Changes a memory setting and returns what it was.
     fn set_memory(&self, setting: MemorySetting) -> usize;
 
-    /// Makes kernels under way that may not end by themselves stop with an error (true), or lets
-    /// them run again (false). Called from signal handlers: it must take no lock for long.
+    /// Makes kernels under way stop, with an error or by unwinding with [`Interrupted`] (true), or
+    /// lets them run again (false). Called from signal handlers: it must take no lock for long.
     fn interrupt(&self, _on: bool) {}
+}
+
+/// What a kernel that was interrupted may unwind with, by `resume_unwind`, on a thread that
+/// [`is_running`] a plan: the evaluation catches it, so nothing reads what is half written.
+#[derive(Debug)]
+pub struct Interrupted;
+
+impl Interrupted {
+    pub(crate) fn error() -> Error {
+        err!(Device, "[eval] interrupted: what was being computed must be built again")
+    }
+}
+
+/// Whether this thread runs a plan.
+pub fn is_running() -> bool {
+    crate::runtime::is_running()
 }
 
 /// A memory setting, in bytes.

@@ -8,7 +8,7 @@
 //! - Results that someone outside the claimed graph holds become outputs of the plan.
 
 use crate::array::{Array, Inputs, Node, State};
-use crate::backend::{Backend, Memory, MemorySetting};
+use crate::backend::{Backend, Interrupted, Memory, MemorySetting};
 use crate::error::Result;
 use crate::graph::{Graph, GraphNode, Ref};
 use crate::lower::lower;
@@ -72,7 +72,7 @@ pub fn interrupt() {
 
 /// Takes back [`interrupt`].
 pub fn clear_interrupt() {
-    if is_interrupted() {
+    if INTERRUPTED.load(Ordering::Relaxed) {
         INTERRUPTED.store(false, Ordering::Relaxed);
         if let Some(b) = BACKEND.get() {
             b.interrupt(false);
@@ -80,24 +80,8 @@ pub fn clear_interrupt() {
     }
 }
 
-/// What a kernel may leave by, with `resume_unwind`, once [`is_interrupted`] while this thread
-/// [`is_running`] a plan: it unwinds to the evaluation, so that nothing reads what is half written.
-#[derive(Debug)]
-pub struct Interrupted;
-
-impl From<Interrupted> for crate::Error {
-    fn from(_: Interrupted) -> Self {
-        err!(Device, "[eval] interrupted: what was being computed must be built again")
-    }
-}
-
-/// Whether evaluations are to stop.
-pub fn is_interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
-}
-
 /// Whether this thread runs a plan.
-pub fn is_running() -> bool {
+pub(crate) fn is_running() -> bool {
     RUNNING.get()
 }
 
@@ -113,8 +97,8 @@ pub fn kernel_ns() -> u64 {
 
 /// Runs a kernel, unless interrupted, on the clock if that is on.
 pub(crate) fn timed(f: impl FnOnce() -> Result<()>) -> Result<()> {
-    if is_interrupted() {
-        return Err(Interrupted.into());
+    if INTERRUPTED.load(Ordering::Relaxed) {
+        return Err(Interrupted::error());
     }
     if !TIMING.load(Ordering::Relaxed) {
         return f();
@@ -691,7 +675,7 @@ fn run_guarded(plan: &Plan, leaves: Leaves, cells: &[Number]) -> Result<Outcomes
     let run = std::panic::AssertUnwindSafe(|| plan.run(leaves.into_iter().map(value), cells));
     std::panic::catch_unwind(run).unwrap_or_else(|p| {
         if p.is::<Interrupted>() {
-            return Err(Interrupted.into());
+            return Err(Interrupted::error());
         }
         let text = p.downcast_ref::<String>().map(|s| s.as_str()).or(p.downcast_ref::<&str>().copied());
         Err(err!(Internal, "[eval] a kernel panicked: {}", text.unwrap_or("no message")))

@@ -2,7 +2,7 @@
 
 use crate::buffer::{self, CpuBuffer};
 use crate::elem::by_size;
-use crate::{custom, steps, view};
+use crate::{custom, pool, steps, view};
 use isopace_core::backend::{Backend, Buffer, Kernel, Memory, MemorySetting, Spec, Value};
 use isopace_core::{Dtype, Result, runtime};
 use std::sync::Arc;
@@ -46,6 +46,7 @@ impl Backend for CpuBackend {
     }
 
     fn interrupt(&self, on: bool) {
+        pool::interrupt(on);
         if on { custom::INTERRUPT.raise() } else { custom::INTERRUPT.clear() }
     }
 }

@@ -9,7 +9,7 @@
 //! compare-and-swap that fails once the gate is closed; the caller closes the gate and waits for
 //! the count to reach zero before it returns.
 
-use isopace_core::runtime::{self, Interrupted};
+use isopace_core::backend::{self, Interrupted};
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -26,6 +26,8 @@ const MAX_THREADS: usize = 1024;
 const OPEN: u64 = 1 << 15;
 const COUNT: u64 = OPEN - 1;
 const EPOCH: u64 = 1 << 16;
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 struct Job {
     /// The body, its lifetime erased; alive until the caller has seen the gate closed and empty.
@@ -99,7 +101,7 @@ pub fn parallel_for(chunks: usize, f: impl Fn(usize) + Sync) {
     let pool = pool();
     let threads = pool.limit.load(Relaxed).min(chunks);
     let inline = threads <= 1 || INSIDE.get() || pool.busy.swap(true, Acquire);
-    let stoppable = runtime::is_running();
+    let stoppable = backend::is_running();
     if inline {
         (0..chunks).for_each(|i| {
             leave_if_interrupted(stoppable);
@@ -127,8 +129,13 @@ pub fn parallel_for(chunks: usize, f: impl Fn(usize) + Sync) {
     }
 }
 
+/// Ends the jobs of running plans at their next chunk, those to come too, until taken back.
+pub fn interrupt(on: bool) {
+    INTERRUPTED.store(on, Relaxed);
+}
+
 fn leave_if_interrupted(stoppable: bool) {
-    if stoppable && runtime::is_interrupted() {
+    if stoppable && INTERRUPTED.load(Relaxed) {
         // Without the panic hook, which would print.
         resume_unwind(Box::new(Interrupted));
     }

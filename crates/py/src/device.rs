@@ -7,6 +7,7 @@ use crate::errors::{type_error, value_error};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The kinds of device.
@@ -33,9 +34,22 @@ impl DeviceType {
     fn __hash__(&self) -> isize {
         (*self as isize) << 16
     }
+    #[new]
+    fn of(value: isize) -> PyResult<DeviceType> {
+        let found = [DeviceType::cpu, DeviceType::gpu].into_iter().find(|t| *t as isize == value);
+        found.ok_or_else(|| value_error(format!("[DeviceType] {value}; accepted: 0 (cpu), 1 (gpu)")))
+    }
     #[getter(name)]
     fn its_name(&self) -> &'static str {
         name(*self)
+    }
+    #[getter]
+    fn value(&self) -> isize {
+        *self as isize
+    }
+    #[classattr]
+    fn __members__() -> BTreeMap<&'static str, DeviceType> {
+        [DeviceType::cpu, DeviceType::gpu].into_iter().map(|t| (name(t), t)).collect()
     }
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         same(Device { kind: *self, index: 0 }, other)

@@ -5,6 +5,7 @@ use isopace_core::Dtype;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
+use std::collections::BTreeMap;
 
 /// The type of an array's elements.
 #[pyclass(name = "Dtype", module = "isopace.core", frozen)]
@@ -112,9 +113,20 @@ impl Category {
 
 #[pymethods]
 impl Category {
+    #[getter]
+    fn name(&self) -> &'static str {
+        Category::ALL.iter().find(|c| c.0 == *self).map_or("", |c| c.1)
+    }
+    #[getter]
+    fn value(&self) -> isize {
+        *self as isize
+    }
+    #[classattr]
+    fn __members__() -> BTreeMap<&'static str, Category> {
+        Category::ALL.into_iter().map(|(c, name)| (name, c)).collect()
+    }
     fn __repr__(&self) -> String {
-        let name = Category::ALL.iter().find(|c| c.0 == *self).map_or("", |c| c.1);
-        format!("DtypeCategory.{name}")
+        format!("DtypeCategory.{}", self.name())
     }
 }
 

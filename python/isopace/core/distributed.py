@@ -107,37 +107,37 @@ def sum_scatter(x, *, group=None, stream=None):
 def send(x, dst, *, group=None, stream=None):
     """There is nobody to send to.
 
-    Raises RuntimeError.
+    Raises ValueError.
 
     >>> mx.distributed.send(mx.array([1]), 1)
     Traceback (most recent call last):
         ...
-    RuntimeError: [distributed] a group of one process cannot send
+    ValueError: [distributed] a group of one process cannot send
     """
-    raise RuntimeError("[distributed] a group of one process cannot send")
+    raise ValueError("[distributed] a group of one process cannot send")
 
 
 def recv(shape, dtype, src, *, group=None, stream=None):
     """There is nobody to receive from.
 
-    Raises RuntimeError.
+    Raises ValueError.
 
     >>> mx.distributed.recv((1,), mx.int32, 1)
     Traceback (most recent call last):
         ...
-    RuntimeError: [distributed] a group of one process cannot receive
+    ValueError: [distributed] a group of one process cannot receive
     """
-    raise RuntimeError("[distributed] a group of one process cannot receive")
+    raise ValueError("[distributed] a group of one process cannot receive")
 
 
 def recv_like(x, src, *, group=None, stream=None):
     """There is nobody to receive from.
 
-    Raises RuntimeError.
+    Raises ValueError.
 
     >>> mx.distributed.recv_like(mx.array([1]), 1)
     Traceback (most recent call last):
         ...
-    RuntimeError: [distributed] a group of one process cannot receive
+    ValueError: [distributed] a group of one process cannot receive
     """
-    raise RuntimeError("[distributed] a group of one process cannot receive")
+    raise ValueError("[distributed] a group of one process cannot receive")

@@ -46,7 +46,8 @@ fn spread(list: &[i64], rank: usize, what: &str) -> Result<Dims<i64>> {
 /// Convolution of any rank. Input (N, spatial..., C), weight (O, kernel..., C / groups).
 ///
 /// # Shapes
-/// (N, out..., O) with `out = (dilated input + padding - dilated kernel) / stride + 1`.
+/// (N, out..., O) with `out = (dilated input + padding - dilated kernel) / stride + 1`. Padding below zero leaves out
+/// as many elements of the input, before it is dilated.
 ///
 /// # Errors
 /// `Shape` when channels, groups or extents do not fit, `Argument` for a stride below 1 and the like.
@@ -80,13 +81,18 @@ pub fn conv_general(x: &Array, w: &Array, options: &ConvOptions) -> Result<Array
     };
     let (low, high) =
         (spread(&options.pad_low, rank, "padding")?, spread(&options.pad_high, rank, "padding")?);
-    if low.iter().chain(&high).any(|&p| p < 0) {
-        bail!(Argument, "[{place}] padding {low:?} and {high:?}; accepted: 0 and more");
+    let below = |p: i64| usize::try_from(p.min(0).unsigned_abs()).unwrap_or(usize::MAX);
+    let mut x = x.clone();
+    for d in (0..rank).filter(|&d| low[d] < 0 || high[d] < 0) {
+        let size = x.shape()[d + 1];
+        let from = below(low[d]).min(size);
+        let to = size.saturating_sub(below(high[d])).max(from);
+        x = x.slice_axis(d + 1, from, to)?;
     }
     let c = Conv {
         stride: each(&options.stride, "stride")?,
-        pad_low: low.iter().map(|&p| p as usize).collect(),
-        pad_high: high.iter().map(|&p| p as usize).collect(),
+        pad_low: low.iter().map(|&p| p.max(0) as usize).collect(),
+        pad_high: high.iter().map(|&p| p.max(0) as usize).collect(),
         dilation: each(&options.dilation, "dilation")?,
         input_dilation: each(&options.input_dilation, "input dilation")?,
         groups,

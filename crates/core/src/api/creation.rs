@@ -97,8 +97,11 @@ pub fn arange(
             all.iter().try_fold(Dtype::I32, |d, s| Ok::<_, crate::Error>(d.promote(s.hint()?.dtype())))?
         }
     };
-    if dtype == Dtype::Bool || dtype == Dtype::C64 {
-        bail!(Dtype, "[arange] {dtype} is not accepted; accepted: integer and floating dtypes");
+    if dtype == Dtype::C64 {
+        return arange(start, stop, step, Some(Dtype::F32))?.astype(dtype);
+    }
+    if dtype == Dtype::Bool {
+        bail!(Dtype, "[arange] bool is not accepted; accepted: the other dtypes");
     }
     let by = step.value("arange")?;
     if by.as_f64() == 0.0 {

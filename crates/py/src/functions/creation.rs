@@ -388,7 +388,8 @@ fn asarray(a: &Bound<'_, PyAny>, dtype: Option<DtypeArg>, copy: Option<bool>) ->
 
 /// An array from an object with DLPack.
 ///
-/// Raises TypeError for an object without it, BufferError for one on another device.
+/// Dtype: the object's, but float32 for float64, as in ``mx.array``. Raises TypeError for an object without DLPack,
+/// BufferError for one on another device.
 ///
 /// >>> mx.from_dlpack(mx.array([1, 2]))
 /// array([1, 2], dtype=int32)
@@ -398,13 +399,14 @@ fn from_dlpack(x: &Bound<'_, PyAny>, copy: Option<bool>) -> Result1 {
     if copy == Some(false) {
         return Err(value_error("[from_dlpack] a copy is needed; accepted: copy=None or True"));
     }
-    if let Ok(a) = x.cast::<PyArray>() {
-        return Ok(a.get().array(x.py()).into());
-    }
-    if !x.hasattr("__dlpack__")? {
+    let a = if let Ok(a) = x.cast::<PyArray>() {
+        a.get().array(x.py())
+    } else if x.hasattr("__dlpack__")? {
+        crate::buffer::from_capsule(&x.call_method0("__dlpack__")?)?
+    } else {
         return Err(type_error(format!("[from_dlpack] {} has no __dlpack__", x.get_type())));
-    }
-    Ok(crate::buffer::from_capsule(&x.call_method0("__dlpack__")?)?.into())
+    };
+    wrap(if a.dtype() == Dtype::F64 { a.astype(Dtype::F32) } else { Ok(a) })
 }
 
 /// The dtype that arrays and dtypes give together.

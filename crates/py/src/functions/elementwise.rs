@@ -9,7 +9,8 @@ use crate::errors::OrRaise;
 use crate::raw;
 use isopace_core::api::{self, Operand};
 use isopace_core::op::Row;
-use isopace_core::{Array, Cmp, Dtype, Number, Result, Scalar};
+use isopace_core::{Array, Cmp, Dtype, Error, Number, Result, Scalar};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 
@@ -108,7 +109,7 @@ macro_rules! dtype {
         "Shapes broadcast. Dtype: the common one, float32 for integers and bool."
     };
     (common_bits) => {
-        "Shapes broadcast. Dtype: the common one. Raises ValueError for floating dtypes."
+        "Shapes broadcast. Dtype: the common one. Raises RuntimeError for floating dtypes."
     };
     (compared) => {
         "Shapes broadcast. Dtype: bool. An int that the array's dtype cannot hold is compared by its value."
@@ -125,7 +126,7 @@ macro_rules! unary {
                 $doc, "\n\n", dtype!($dtype), "\n\n>>> mx.", stringify!($f), "(mx.array(", $example, "))\n", $result
             )]
             #[pyfunction]
-            #[pyo3(signature = (a, /, *, stream = None))]
+            #[pyo3(signature = (a, stream = None))]
             fn $f(a: Opd, stream: Stream) -> Result1 {
                 let _ = stream;
                 wrap(a.array()?.$f())
@@ -193,7 +194,7 @@ macro_rules! binary {
             #[pyo3(signature = (a, b, stream = None))]
             fn $f(a: Opd, b: Opd, stream: Stream) -> Result1 {
                 let _ = stream;
-                wrap($how(Row::$Row, a.0, b.0))
+                $how(Row::$Row, a.0, b.0)
             }
         )*
         fn register_binary(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -204,37 +205,49 @@ macro_rules! binary {
 }
 
 #[inline]
-fn plain(row: Row, a: Operand, b: Operand) -> Result<Array> {
-    if let (Operand::Array(a), Operand::Array(b)) = (&a, &b) {
-        return api::binary(row, a.clone(), b.clone());
+fn plain(row: Row, a: Operand, b: Operand) -> Result1 {
+    wrap(match (a, b) {
+        (Operand::Array(a), Operand::Array(b)) => api::binary(row, a, b),
+        (a, b) => api::elementwise(row, &[a, b]),
+    })
+}
+
+fn compared(row: Row, a: Operand, b: Operand) -> Result1 {
+    wrap(compare(row, a, b))
+}
+
+/// The operators raise ValueError for floating dtypes, the functions RuntimeError, as in MLX.
+fn bits(row: Row, a: Operand, b: Operand) -> Result1 {
+    match api::elementwise(row, &[a, b]) {
+        Err(Error::Dtype(text)) => Err(PyRuntimeError::new_err(text)),
+        r => wrap(r),
     }
-    api::elementwise(row, &[a, b])
 }
 
 binary! {
     add plain Add "Sum." common "mx.array([1, 2]), 0.5" "array([1.5, 2.5], dtype=float32)";
     arctan2 plain Arctan2 "Angle of the point (b, a) in radians." quotient "mx.array([0.0, 1.0]), 1" "array([0, 0.785398], dtype=float32)";
-    bitwise_and plain BitAnd "Bits set in both." common_bits "mx.array([12, 10]), 6" "array([4, 2], dtype=int32)";
-    bitwise_or plain BitOr "Bits set in either." common_bits "mx.array([12, 10]), 6" "array([14, 14], dtype=int32)";
-    bitwise_xor plain BitXor "Bits set in one of the two." common_bits "mx.array([12, 10]), 6" "array([10, 12], dtype=int32)";
+    bitwise_and bits BitAnd "Bits set in both." common_bits "mx.array([12, 10]), 6" "array([4, 2], dtype=int32)";
+    bitwise_or bits BitOr "Bits set in either." common_bits "mx.array([12, 10]), 6" "array([14, 14], dtype=int32)";
+    bitwise_xor bits BitXor "Bits set in one of the two." common_bits "mx.array([12, 10]), 6" "array([10, 12], dtype=int32)";
     divide plain Div "True quotient." quotient "mx.array([1, 3]), 2" "array([0.5, 1.5], dtype=float32)";
-    equal compare Eq "True where equal." compared "mx.array([1, 2]), 2" "array([False, True], dtype=bool)";
+    equal compared Eq "True where equal." compared "mx.array([1, 2]), 2" "array([False, True], dtype=bool)";
     floor_divide plain FloorDiv "Quotient rounded down; 0 for an integer divided by 0." common "mx.array([7, -7]), 2" "array([3, -4], dtype=int32)";
-    greater compare Gt "True where a is above b." compared "mx.array([1, 2]), 1" "array([False, True], dtype=bool)";
-    greater_equal compare Ge "True where a is not below b." compared "mx.array([1, 2]), 2" "array([False, True], dtype=bool)";
-    left_shift plain Shl "Bits shifted up." common_bits "mx.array([1, 3]), 2" "array([4, 12], dtype=int32)";
-    less compare Lt "True where a is below b." compared "mx.array([1, 2]), 2" "array([True, False], dtype=bool)";
-    less_equal compare Le "True where a is not above b." compared "mx.array([1, 2]), 1" "array([True, False], dtype=bool)";
+    greater compared Gt "True where a is above b." compared "mx.array([1, 2]), 1" "array([False, True], dtype=bool)";
+    greater_equal compared Ge "True where a is not below b." compared "mx.array([1, 2]), 2" "array([False, True], dtype=bool)";
+    left_shift bits Shl "Bits shifted up." common_bits "mx.array([1, 3]), 2" "array([4, 12], dtype=int32)";
+    less compared Lt "True where a is below b." compared "mx.array([1, 2]), 2" "array([True, False], dtype=bool)";
+    less_equal compared Le "True where a is not above b." compared "mx.array([1, 2]), 1" "array([True, False], dtype=bool)";
     logaddexp plain LogAddExp "log(exp(a) + exp(b)) without overflow." quotient "mx.array([0.0, 1000.0]), 0" "array([0.693147, 1000], dtype=float32)";
     logical_and plain LogicalAnd "True where both are not zero." truth "mx.array([0, 2]), True" "array([False, True], dtype=bool)";
     logical_or plain LogicalOr "True where either is not zero." truth "mx.array([0, 2]), False" "array([False, True], dtype=bool)";
     maximum plain Max "The larger; NaN from either side wins." common "mx.array([1, 5]), 3" "array([3, 5], dtype=int32)";
     minimum plain Min "The smaller; NaN from either side wins." common "mx.array([1, 5]), 3" "array([1, 3], dtype=int32)";
     multiply plain Mul "Product." common "mx.array([1, 2]), mx.array([[3], [4]])" "array([[3, 6],\n       [4, 8]], dtype=int32)";
-    not_equal compare Ne "True where different." compared "mx.array([1, 2]), 2" "array([True, False], dtype=bool)";
+    not_equal compared Ne "True where different." compared "mx.array([1, 2]), 2" "array([True, False], dtype=bool)";
     power plain Pow "a to the b; integers stay integers." common "mx.array([2, 3]), 3" "array([8, 27], dtype=int32)";
     remainder plain Rem "Remainder with the divisor's sign." common "mx.array([7, -7]), 3" "array([1, 2], dtype=int32)";
-    right_shift plain Shr "Bits shifted down, keeping the sign." common_bits "mx.array([8, -8]), 1" "array([4, -4], dtype=int32)";
+    right_shift bits Shr "Bits shifted down, keeping the sign." common_bits "mx.array([8, -8]), 1" "array([4, -4], dtype=int32)";
     subtract plain Sub "Difference." common "mx.array([1, 2]), 3" "array([-2, -1], dtype=int32)";
 }
 

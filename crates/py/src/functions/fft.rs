@@ -40,7 +40,7 @@ real side. The inverse divides by n, with norm=\"forward\" the other one, with \
 ValueError for n below 1 and another norm, IndexError for an axis out of range.\n\n>>> mx.fft.", $example, "\n", $result
         )]
         #[pyfunction]
-        #[pyo3(name = $name, signature = (a, n = None, axis = Int(-1), norm = "backward", *, stream = None))]
+        #[pyo3(name = $name, signature = (a, n = None, axis = Int(-1), norm = "backward", stream = None))]
         fn $f(a: Arr, n: Option<Int>, axis: Int, norm: &str, stream: Stream) -> Result1 {
             let _ = stream;
             let sizes = n.map(|n| [n.0]);
@@ -55,7 +55,7 @@ macro_rules! along_many {
 last axis. Raises ValueError for an axis named twice and as fft does.\n\n>>> mx.fft.", $example, "\n", $result
         )]
         #[pyfunction]
-        #[pyo3(name = $name, signature = (a, s = None, axes = $axes, norm = "backward", *, stream = None))]
+        #[pyo3(name = $name, signature = (a, s = None, axes = $axes, norm = "backward", stream = None))]
         fn $f(a: Arr, s: Option<Ints>, axes: Option<Ints>, norm: &str, stream: Stream) -> Result1 {
             let _ = stream;
             transform(&a, $kind, s.as_ref().map(|s| &s.0[..]), axes.as_ref().map(|a| &a.0[..]), norm)
@@ -101,7 +101,7 @@ along_many! {
 /// >>> mx.fft.fftshift(mx.fft.fftfreq(4))
 /// array([-0.5, -0.25, 0, 0.25], dtype=float32)
 #[pyfunction]
-#[pyo3(name = "fft_fftshift", signature = (a, axes = None, *, stream = None))]
+#[pyo3(name = "fft_fftshift", signature = (a, axes = None, stream = None))]
 fn fftshift(a: Arr, axes: Option<Ints>, stream: Stream) -> Result1 {
     let _ = stream;
     wrap(a.0.fftshift(axes.as_ref().map(|a| &a.0[..]), false))
@@ -112,7 +112,7 @@ fn fftshift(a: Arr, axes: Option<Ints>, stream: Stream) -> Result1 {
 /// >>> mx.fft.ifftshift(mx.array([-1, 0, 1]))
 /// array([0, 1, -1], dtype=int32)
 #[pyfunction]
-#[pyo3(name = "fft_ifftshift", signature = (a, axes = None, *, stream = None))]
+#[pyo3(name = "fft_ifftshift", signature = (a, axes = None, stream = None))]
 fn ifftshift(a: Arr, axes: Option<Ints>, stream: Stream) -> Result1 {
     let _ = stream;
     wrap(a.0.fftshift(axes.as_ref().map(|a| &a.0[..]), true))
@@ -130,7 +130,7 @@ fn frequencies(n: Int, d: Num, real: bool) -> Result1 {
 /// >>> mx.fft.fftfreq(4, 0.5)
 /// array([0, 0.5, -1, -0.5], dtype=float32)
 #[pyfunction]
-#[pyo3(name = "fft_fftfreq", signature = (n, d = Num(1.0.into()), *, stream = None))]
+#[pyo3(name = "fft_fftfreq", signature = (n, d = Num(1.0.into()), stream = None))]
 fn fftfreq(n: Int, d: Num, stream: Stream) -> Result1 {
     let _ = stream;
     frequencies(n, d, false)
@@ -143,7 +143,7 @@ fn fftfreq(n: Int, d: Num, stream: Stream) -> Result1 {
 /// >>> mx.fft.rfftfreq(4, 0.5)
 /// array([0, 0.5, 1], dtype=float32)
 #[pyfunction]
-#[pyo3(name = "fft_rfftfreq", signature = (n, d = Num(1.0.into()), *, stream = None))]
+#[pyo3(name = "fft_rfftfreq", signature = (n, d = Num(1.0.into()), stream = None))]
 fn rfftfreq(n: Int, d: Num, stream: Stream) -> Result1 {
     let _ = stream;
     frequencies(n, d, true)

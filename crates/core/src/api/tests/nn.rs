@@ -93,6 +93,8 @@ fn convolutions() {
     let w = f([1, 2, 1], &[1.0, 10.0]);
     is(conv1d(&x, &w, 1, 0, 1, 1), Dtype::F32, &[1, 3, 1], &[10.0, 21.0, 32.0]);
     is(conv1d(&x, &w, 2, 1, 1, 1), Dtype::F32, &[1, 3, 1], &[0.0, 21.0, 3.0]);
+    is(conv1d(&x, &w, 1, -1, 1, 1), Dtype::F32, &[1, 1, 1], &[21.0]);
+    refused!(Shape, conv1d(&x, &w, 1, -2, 1, 1), conv1d(&x, &w, 1, i64::MIN, 1, 1));
     is(
         conv_transpose(&x, &w, &[1], &[0], &[1], &[0], 1, 1),
         Dtype::F32,
@@ -122,12 +124,7 @@ fn convolutions() {
         conv1d(&x, &w, 1, 0, 1, 2),
         conv2d(&x, &w, &[1], &[0], &[1], 1)
     );
-    refused!(
-        Argument,
-        conv1d(&x, &w, 0, 0, 1, 1),
-        conv1d(&x, &w, 1, -1, 1, 1),
-        conv2d(&x2, &w2, &[1, 1, 1], &[0], &[1], 1)
-    );
+    refused!(Argument, conv1d(&x, &w, 0, 0, 1, 1), conv2d(&x2, &w2, &[1, 1, 1], &[0], &[1], 1));
     refused!(Shape, conv1d(&x, &w, 1, i64::MAX, 1, 1), conv1d(&x, &w, 1, 0, i64::MAX, 1));
     let (a, b) = (f([3], &[1.0, 2.0, 3.0]), f([3], &[0.0, 1.0, 0.5]));
     is(convolve(&a, &b, ConvolveMode::Full), Dtype::F32, &[5], &[0.0, 1.0, 2.5, 4.0, 1.5]);
