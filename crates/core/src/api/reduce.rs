@@ -74,9 +74,9 @@ impl Array {
             bail!(Shape, "[{name}] axes {axes:?} of {:?} have no elements to reduce", shape);
         }
         if axes.is_empty() {
-            // No axes named is no reduction; a 0-d array still widens.
-            let none = self.ndim() > 0 && matches!(kind, ReduceKind::Sum | ReduceKind::Prod);
-            return if none { Ok(self.clone()) } else { self.astype(dtype) };
+            // No axes are no reduction: sums and products do not widen.
+            let kept = matches!(kind, ReduceKind::Sum | ReduceKind::Prod);
+            return if kept { Ok(self.clone()) } else { self.astype(dtype) };
         }
         let x = if kind == ReduceKind::LogSumExp { self.astype(dtype)? } else { self.clone() };
         let kept: Shape = (0..self.ndim()).filter(|i| !axes.contains(i)).map(|i| shape[i]).collect();
