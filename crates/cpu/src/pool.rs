@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 /// How long a thread spins for work, or for the others to finish, before it parks.
 const SPIN: Duration = Duration::from_micros(20);
-/// Workers a pool can ever have, which bounds the count in the gate.
-const MAX_THREADS: usize = 1024;
+/// Threads a pool can ever have, which bounds the count in the gate.
+pub const MAX_THREADS: usize = 1024;
 
 const OPEN: u64 = 1 << 15;
 const COUNT: u64 = OPEN - 1;

@@ -40,10 +40,11 @@ pub fn init() {
 /// Sets how many threads kernels use. Results do not depend on it.
 ///
 /// # Errors
-/// `Argument` for 0.
+/// `Argument` for 0 and for more than a pool can have.
 pub fn set_threads(n: usize) -> Result<()> {
-    if n == 0 {
-        bail!(Argument, "[threads] 0 threads; accepted: 1 and more");
+    let most = cpu::pool::MAX_THREADS;
+    if !(1..=most).contains(&n) {
+        bail!(Argument, "[threads] {n} threads; accepted: 1 to {most}");
     }
     cpu::pool::set_threads(n);
     Ok(())

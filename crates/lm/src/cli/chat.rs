@@ -1,17 +1,17 @@
 //! `isopace chat`.
 
-use super::generate::{Interrupts, report, write_out};
+use super::generate::{Interrupts, MAX_INPUT, Reading, report, write_out};
 use super::{ModelArgs, SampleArgs, note};
 use crate::chat::Message;
 use crate::engine::{Engine, FinishReason, GenerateOptions, Generated, Session};
 use crate::hub::BYTE_ORDER_MARK;
 use clap::Args;
-use isopace::{Error, Result, err};
-use std::io::{BufRead, IsTerminal};
+use isopace::{Error, Result, bail, err};
+use std::io::{BufRead, IsTerminal, Read};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-const HELP: &str = "Each line is a message. Ctrl-C ends an answer; /reset starts the conversation anew; \
+const HELP: &str = "Each line is a message. Ctrl-C ends an answer (and the chat, where lines do not come from a terminal); /reset starts the conversation anew; \
                     /exit, /quit or Ctrl-D ends the chat; /help shows this.";
 
 const COMMANDS: &str = "/reset, /exit, /quit, /help";
@@ -33,9 +33,9 @@ impl Chat {
     pub(super) fn run(self) -> Result<ExitCode> {
         let options = self.sample.options();
         options.check()?;
+        let interrupts = Interrupts::handle();
         let engine = self.model.load()?;
         engine.template()?;
-        let interrupts = Interrupts::handle();
         let mut session = engine.session()?;
         let start: Vec<Message> = self.system.iter().map(|s| Message::new("system", s)).collect();
         let mut messages = start.clone();
@@ -109,9 +109,12 @@ fn answer(
     let shared = all.iter().zip(session.history()).take_while(|(a, b)| a == b).count();
     session.truncate(shared.min(all.len().saturating_sub(1)));
     let new = &all[session.history().len()..];
+    let reading = Reading::of(new.len());
     let made = session.generate(new, options, &mut |text| {
+        reading.ends_with(text);
         if write_out(text).is_err() { ControlFlow::Break(()) } else { interrupts.flow() }
     })?;
+    drop(reading);
     write_out("\n")?;
     report(engine, new.len(), options, &made);
     Ok(made)
@@ -126,9 +129,11 @@ enum Line {
 
 fn read_line() -> Result<Line> {
     let mut bytes = Vec::new();
-    let n = std::io::stdin().lock().read_until(b'\n', &mut bytes);
-    if n.map_err(|e| err!(Io, "[chat] stdin: {e}"))? == 0 {
-        return Ok(Line::End);
+    let n = std::io::stdin().lock().take(MAX_INPUT + 1).read_until(b'\n', &mut bytes);
+    match n.map_err(|e| err!(Io, "[chat] stdin: {e}"))? as u64 {
+        0 => return Ok(Line::End),
+        n if n > MAX_INPUT => bail!(Argument, "[chat] stdin has a line of more than {MAX_INPUT} bytes"),
+        _ => (),
     }
     Ok(match std::str::from_utf8(&bytes) {
         Ok(text) => Line::Text(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim().to_string()),

@@ -1,6 +1,6 @@
 //! `isopace generate`.
 
-use super::{ModelArgs, SampleArgs, memory, note};
+use super::{ModelArgs, SampleArgs, memory, note, spinner};
 use crate::chat::Message;
 use crate::engine::{Engine, FinishReason, GenerateOptions, Generated};
 use crate::hub::BYTE_ORDER_MARK;
@@ -53,6 +53,7 @@ impl Generate {
         let options = self.sample.options();
         options.check()?;
         let prompt = self.prompt()?;
+        let interrupts = Interrupts::handle();
         let engine = self.model.load()?;
         let ids = if self.raw {
             engine.tokenizer().encode_prompt(&prompt, false)?
@@ -61,12 +62,13 @@ impl Generate {
             messages.push(Message::new("user", &prompt));
             engine.encode_chat(&messages)?
         };
-        let interrupts = Interrupts::handle();
         interrupts.begin();
         let json = self.format == Format::Json;
         let mut failed = None;
         let mut session = engine.session()?;
+        let reading = Reading::of(ids.len());
         let made = session.generate(&ids, &options, &mut |text| {
+            reading.ends_with(text);
             if !json && let Err(e) = write_out(text) {
                 failed = Some(e);
                 return ControlFlow::Break(());
@@ -88,6 +90,7 @@ impl Generate {
             let text = serde_json::to_string(&report).map_err(|e| err!(Internal, "[generate] {e}"))?;
             write_out(&format!("{text}\n"))?;
         } else {
+            drop(reading);
             write_out("\n")?;
             report(&engine, ids.len(), &options, &made);
         }
@@ -102,7 +105,10 @@ impl Generate {
                     bail!(Argument, "[prompt] no prompt; give one as an argument or on stdin");
                 }
                 let mut bytes = Vec::new();
-                std::io::stdin().read_to_end(&mut bytes).map_err(|e| err!(Io, "[prompt] stdin: {e}"))?;
+                let read = std::io::stdin().lock().take(MAX_INPUT + 1).read_to_end(&mut bytes);
+                if read.map_err(|e| err!(Io, "[prompt] stdin: {e}"))? as u64 > MAX_INPUT {
+                    bail!(Argument, "[prompt] stdin has more bytes than a prompt may: {MAX_INPUT}");
+                }
                 let text = std::str::from_utf8(&bytes).map_err(|e| {
                     err!(Argument, "[prompt] stdin is not UTF-8 from byte {} on", e.valid_up_to())
                 })?;
@@ -113,6 +119,31 @@ impl Generate {
             bail!(Argument, "[prompt] the prompt is empty; at least one character is needed");
         }
         Ok(text)
+    }
+}
+
+/// Bytes that are read from stdin for one prompt; far more than a context holds.
+pub(super) const MAX_INPUT: u64 = 64 << 20;
+
+/// A note on a terminal while a prompt is read.
+pub(super) struct Reading(indicatif::ProgressBar);
+
+impl Reading {
+    pub(super) fn of(tokens: usize) -> Reading {
+        Reading(spinner(format!("reading {tokens} tokens")))
+    }
+
+    /// Takes the note away before the first text.
+    pub(super) fn ends_with(&self, text: &str) {
+        if !text.is_empty() && !self.0.is_finished() {
+            self.0.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }
 

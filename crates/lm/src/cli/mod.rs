@@ -168,13 +168,19 @@ impl ModelArgs {
     fn load(&self) -> Result<Engine> {
         let name = model_name(&self.model)?;
         let options = self.load_options()?;
-        let bar = indicatif::ProgressBar::new_spinner();
-        bar.enable_steady_tick(std::time::Duration::from_millis(100));
-        bar.set_message(format!("loading {name}"));
+        let bar = spinner(format!("loading {name}"));
         let engine = Engine::load(&name, options);
         bar.finish_and_clear();
         engine
     }
+}
+
+/// Shows on a terminal's stderr that something takes a while.
+fn spinner(message: String) -> indicatif::ProgressBar {
+    let bar = indicatif::ProgressBar::new_spinner();
+    bar.enable_steady_tick(std::time::Duration::from_millis(100));
+    bar.set_message(message);
+    bar
 }
 
 /// Where the default model is kept.

@@ -95,6 +95,7 @@ fn bad_input_is_one_line() {
         (vec!["hi", "--logit-bias", "9999999=1"], "9999999"),
         (vec!["hi", "--stop", ""], "stop"),
         (vec!["hi", "--threads", "0"], "threads"),
+        (vec!["hi", "--threads", "99999999999"], "accepted: 1 to 1024"),
         (vec!["hi", "--top-k", "-1"], "top-k"),
         (vec!["hi", "-n", "-1"], "max-tokens"),
         (vec!["hi", "--logit-bias", "junk"], "ID=BIAS"),
@@ -166,6 +167,16 @@ fn fed_to(model: &std::path::Path, command: &str, args: &[&str], input: &[u8]) -
     // It may end without having read everything.
     let _ = child.stdin.take().expect("a pipe").write_all(input);
     child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn input_without_end() {
+    let endless = vec![b'a'; (64 << 20) + 4096];
+    for command in ["generate", "chat"] {
+        let (code, text) = refusal(fed(command, &[], &endless));
+        assert_eq!((code, text.lines().count()), (2, 1), "{text}");
+        assert!(text.contains("67108864"), "{text}");
+    }
 }
 
 /// The model with another number under a key of its metadata.
@@ -351,6 +362,8 @@ fn benches_of_nothing() {
     for option in ["--prompt-tokens", "--tokens", "--rounds"] {
         let (code, text) = refusal(isopace(&["bench", "decode", option, "0"]));
         assert_eq!((code, text.lines().count()), (2, 1), "{text}");
-        assert!(text.contains(&option[2..]) && text.contains("at least 1 each"), "{text}");
+        assert!(text.contains(&option[2..]) && text.contains("at least 1, 2 and 1"), "{text}");
     }
+    let (code, text) = refusal(isopace(&["bench", "decode", "--tokens", "1"]));
+    assert!(code == 2 && text.contains("--tokens 1"), "{text}");
 }

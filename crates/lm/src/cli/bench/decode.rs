@@ -33,10 +33,11 @@ pub(in crate::cli) struct Decode {
 
 impl Decode {
     pub(in crate::cli) fn run(self) -> Result<()> {
-        if [self.prompt_tokens, self.tokens, self.rounds].contains(&0) {
+        // The first token has no cost of its own: it finds its plan.
+        if self.prompt_tokens == 0 || self.tokens < 2 || self.rounds == 0 {
             bail!(
                 Argument,
-                "[bench] --prompt-tokens is {}, --tokens {}, --rounds {}; accepted: at least 1 each",
+                "[bench] --prompt-tokens is {}, --tokens {}, --rounds {}; accepted: at least 1, 2 and 1",
                 self.prompt_tokens,
                 self.tokens,
                 self.rounds
